@@ -1,0 +1,147 @@
+/* data: HDF5 -> ordered samples -> ready micro-batches in slots.
+ *
+ * A data set is opened and checked once by rank 0; its plan (files, offsets, chunks, filters, shapes, types) is packed,
+ * broadcast by the caller, and unpacked by the others, which then read with pread and decode themselves.
+ * All of this is local; whoever owns ranks moves the packed plan.
+ */
+#ifndef TRIREME_DATA_H
+#define TRIREME_DATA_H
+
+#include <trireme/tensor.h>
+
+/* ---- opening ------------------------------------------------------------------------ */
+
+typedef enum trm_data_kind {
+    TRM_DATA_AUTO,                  /* tokens where `window` is set, else samples */
+    TRM_DATA_SAMPLES,               /* rows of `input`, rows of `target` */
+    TRM_DATA_TOKEN_STREAM,          /* 1-D integers cut in windows of `window` tokens; target = the same, one later */
+    TRM_DATA_TOKEN_ROWS,            /* 2-D integers (N,T+1): input = [0,T), target = [1,T+1); where `target` is given: (N,T) each */
+} trm_data_kind;
+typedef enum trm_data_cache { TRM_CACHE_AUTO, TRM_CACHE_ON, TRM_CACHE_OFF } trm_data_cache;
+
+typedef struct trm_data_spec {
+    const char *const *files;       /* names; "*.h5" patterns and "@list.txt" are expanded, in LC_ALL=C order */
+    int n_files;
+    const char *input, *target;     /* HDF5 paths; NULL: found by common names (data|x|images|tokens, label|labels|y|targets) */
+    trm_data_kind kind;
+    trm_shape shape;                /* asked per-sample shape (C,H,W) or (F) where the file is flat; rank 0 = as stored */
+    bool hwc;                       /* images are stored (N,H,W,C) */
+    int64_t window;                 /* tokens per window */
+    int64_t classes;                /* class labels / token ids must lie in 0..classes-1; 0 = not known, found from the file */
+    bool float_target;              /* targets are numbers to regress, not classes */
+    int64_t first, count;           /* rows [first, first+count) of the whole list; count 0 = to the end */
+    trm_data_cache cache;
+    size_t cache_limit;             /* bytes that `auto` may keep in memory; 0 = a quarter of what is free */
+} trm_data_spec;
+
+typedef struct trm_dataset trm_dataset;
+
+/* What a data set offers, fixed at open. */
+typedef struct trm_data_info {
+    int64_t samples;
+    trm_data_kind kind;             /* never AUTO */
+    trm_shape x, y;                 /* canonical per-sample shapes: images (C,H,W); tokens (T); classes: rank 0 */
+    trm_dtype x_type, y_type;       /* stored types after byte swap and widening of half types to float32 */
+    bool x_hwc;                     /* raw samples lie (H,W,C) */
+    bool y_is_class;                /* int classes or tokens; else float targets */
+    int64_t classes;                /* as asked, else 1 + the largest label or token seen */
+    int64_t x_stride, y_stride;     /* bytes from one raw sample to the next in a slot (token windows share bytes: y = x + one token) */
+    int64_t y_offset;               /* token kinds without a target: y_raw = x_raw + y_offset; else -1 and y has its own buffer */
+    uint64_t fingerprint;           /* shapes, types, counts, labels and a sample of the data; not names or paths */
+} trm_data_info;
+
+/* Opens and checks every file: regular file, signature, links, types, shapes, lengths, label range, filters.  One sentence on a
+ * fault (TRM_DATA) that names file and data set.  Rank 0's work. */
+TRM_API trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out);
+/* The plan as plain bytes (trm_free), and back.  Unpack opens nothing but file descriptors, lazily. */
+TRM_API trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n);
+TRM_API trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out);
+TRM_API void trm_dataset_close(trm_dataset *d);
+TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
+/* Raw bytes of the samples with these indices, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */
+TRM_API trm_status trm_dataset_read(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
+/* Reads every byte: damaged chunks, non-finite values; the sentence names the sample. */
+TRM_API trm_status trm_dataset_check(trm_dataset *d);
+
+/* ---- order -------------------------------------------------------------------------- */
+
+#define TRM_ORDER_VERSION 1
+typedef enum trm_shuffle { TRM_SHUFFLE_NONE, TRM_SHUFFLE_EXACT } trm_shuffle;
+/* The order of an epoch (from 0): a pure function of (seed, epoch, n), Fisher-Yates on trm_rng_below.  out: n entries. */
+TRM_API void trm_order_fill(trm_shuffle shuffle, uint64_t seed, int64_t epoch, int64_t n, int64_t *out);
+
+/* ---- feed: a ring of ready slots ----------------------------------------------------- */
+
+/* A rank's samples of one update: its slice of micro-batch 0, then of micro-batch 1, ... */
+typedef struct trm_slot {
+    int64_t epoch, update;          /* update within the epoch, from 0 */
+    int64_t batch;                  /* global samples of this update (smaller for the last one) */
+    int64_t n;                      /* this rank's samples */
+    const int64_t *sample;          /* their global indices */
+    const void *x_raw, *y_raw;
+    double read_s;                  /* the reader's time for this slot */
+    int index;                      /* the ring's */
+} trm_slot;
+
+/* Which part of a micro-batch of m samples this rank computes, for update `update` (within the run, from 0): pure. */
+typedef void (*trm_cut_fn)(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *count);
+
+typedef struct trm_feed_spec {
+    trm_shuffle shuffle;
+    uint64_t seed;
+    int64_t batch;                  /* global samples per update */
+    int micro_batches;
+    bool drop_last;
+    int depth;                      /* slots in the ring, >= 2; 0 = 3 */
+    int64_t max_samples;            /* most samples of one rank in one update; 0 = batch */
+    trm_cut_fn cut;
+    void *cut_ctx;
+} trm_feed_spec;
+typedef struct trm_feed trm_feed;
+
+/* Starts the reader thread.  The data set must outlive the feed. */
+TRM_API trm_status trm_feed_open(trm_dataset *d, const trm_feed_spec *spec, trm_feed **out);
+TRM_API void trm_feed_close(trm_feed *f);               /* stops the thread at once; accepts NULL */
+TRM_API int64_t trm_feed_updates_per_epoch(const trm_feed *f);
+/* Makes the reader go on at (epoch, update within it), for the run's update number run_update; drops what is in the ring. */
+TRM_API trm_status trm_feed_seek(trm_feed *f, int64_t epoch, int64_t update, int64_t run_update);
+/* The next slot in order; epochs follow each other without end.  Waits for the reader; wait_s gets the waiting time.  A fault of
+ * the reader comes out here, with its sentence. */
+TRM_API trm_status trm_feed_next(trm_feed *f, trm_slot *slot, double *wait_s);
+TRM_API void trm_feed_release(trm_feed *f, const trm_slot *slot);
+/* Updates that are read or being read: a change of shares may take effect only after them. */
+TRM_API int64_t trm_feed_horizon(const trm_feed *f);
+
+/* ---- HDF5 files of our own: checkpoints, imports, exports ----------------------------- */
+
+typedef struct trm_h5_file trm_h5_file;
+TRM_API trm_status trm_h5_create(const char *path, trm_h5_file **out);
+TRM_API trm_status trm_h5_open(const char *path, trm_h5_file **out);
+/* A whole data set; name may hold '/' (groups are made).  Every library code is checked. */
+TRM_API trm_status trm_h5_write(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, const void *bytes);
+/* As above with rows appended later: chunked on dim 0, deflate level 0..9. */
+TRM_API trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, const void *bytes,
+                                int64_t chunk_rows, int deflate);
+/* Shape (rank <= TRM_MAX_DIMS) and type; TRM_DATA when there is none. */
+TRM_API trm_status trm_h5_stat(trm_h5_file *f, const char *name, trm_dtype *type, trm_shape *shape);
+/* Reads and converts a whole data set to `type`; its element count must be `count`. */
+TRM_API trm_status trm_h5_read(trm_h5_file *f, const char *name, trm_dtype type, int64_t count, void *bytes);
+TRM_API trm_status trm_h5_close(trm_h5_file *f);        /* reports what could not be written; the file is then not to be used */
+/* Text of what is in a file, one line per data set, and the job-file lines that would read it. */
+TRM_API trm_status trm_h5_describe(const char *path, trm_str *out);
+
+/* ---- import and synth: write HDF5 data sets ------------------------------------------- */
+
+TRM_API trm_status trm_import_mnist(const char *images, const char *labels, const char *out, int64_t *samples);  /* IDX or IDX.gz -> data u8 (N,1,28,28), label */
+TRM_API trm_status trm_import_text(const char *const *files, int n_files, const char *out, int64_t *tokens);     /* bytes -> tokens u8 (N) */
+typedef enum trm_synth_kind { TRM_SYNTH_DIGITS, TRM_SYNTH_IMAGES, TRM_SYNTH_TOKENS, TRM_SYNTH_VECTORS } trm_synth_kind;
+typedef struct trm_synth_spec {
+    trm_synth_kind kind;            /* DIGITS: 1x28x28 learnable 10-class figures; IMAGES: 3x32x32 learnable 10-class; TOKENS: a learnable stream; VECTORS: regression */
+    int64_t samples;
+    uint64_t seed;
+    int64_t chunk;                  /* rows per chunk, 0 = contiguous */
+    int deflate;
+} trm_synth_spec;
+TRM_API trm_status trm_synth(const trm_synth_spec *spec, const char *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* wire: what a run says to the outside and what ranks say to each other once per step. */
+#ifndef TRIREME_WIRE_H
+#define TRIREME_WIRE_H
+
+#include <trireme/base.h>
+
+/* ---- records: one JSON object a line -------------------------------------------------- */
+
+typedef struct trm_record { trm_str text; bool first; int depth; } trm_record;
+TRM_API void trm_record_begin(trm_record *r, const char *kind);     /* {"kind":"update","v":1 */
+TRM_API void trm_record_int(trm_record *r, const char *key, int64_t v);
+TRM_API void trm_record_num(trm_record *r, const char *key, double v);      /* not finite -> null; shortest text that reads back equal */
+TRM_API void trm_record_str(trm_record *r, const char *key, const char *v);
+TRM_API void trm_record_bool(trm_record *r, const char *key, bool v);
+TRM_API void trm_record_open(trm_record *r, const char *key, char bracket);  /* '{' or '['; key NULL inside an array */
+TRM_API void trm_record_close(trm_record *r, char bracket);
+TRM_API const char *trm_record_end(trm_record *r);      /* closes; the line without '\n', valid until the next begin */
+TRM_API void trm_record_free(trm_record *r);
+
+/* ---- the step note: 64 bytes per rank per step, gathered one step late ------------------ */
+
+typedef struct trm_note {
+    int64_t update;
+    float compute_s, wait_s, data_s, cpu_s;     /* of that step */
+    uint32_t memory_mib;
+    uint16_t status;                /* trm_status of the rank */
+    uint16_t orders;                /* TRM_ORDER_* bits seen by the rank */
+    uint8_t spare[32];
+} trm_note;
+_Static_assert(sizeof(trm_note) == 64, "a note is 64 bytes");
+enum { TRM_ORDER_STOP = 1, TRM_ORDER_CHECKPOINT = 2 };
+
+#endif
