@@ -1,0 +1,247 @@
+# Trireme.  One Makefile; everything it makes lies under build/.  `make help` lists the targets.
+#
+#   V=1                 shows the whole commands
+#   OUT=dir             another folder instead of build/
+#   ARCH=native         tune for this machine (benchmarks); default x86-64-v2
+#   SANITIZE=address    sanitizers, comma separated (see `make asan`, `make tsan`)
+#   DNNL_PREFIX=dir     a oneDNN with include/ and lib/ instead of the system's
+#   MPICC=cmd           the MPI compiler wrapper that is asked for flags; default mpicc
+#   T=tests/unit/base   only the tests whose path starts so
+
+VERSION := 0.1.0
+SOVERSION := 0
+OUT ?= build
+ARCH ?= x86-64-v2
+MPICC ?= mpicc
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) '$(2)')
+
+# ---- what is there -----------------------------------------------------------------------------
+
+LIB_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
+CLI_SRC := $(wildcard src/cli/*.c)
+REF_SRC := $(wildcard kernels/ref/*.c)
+CPU_SRC := $(wildcard kernels/cpu/*.c)
+HEADERS := $(wildcard include/trireme/*.h)
+TEST_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/conform/test_*.c tests/mpi/test_*.c)
+TEST_SH := $(wildcard tests/system/*.sh tests/gpu/*.sh)
+BENCH_SRC := $(wildcard tests/bench/*.c)
+
+# Own kernels exist once per instruction set; the back end picks a table when it starts.
+ISAS := v2 v3 v4
+
+obj = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC) $(REF_SRC)) $(foreach i,$(ISAS),$(patsubst %.c,$(OUT)/obj/%.$(i).o,$(CPU_SRC)))
+CLI_OBJ := $(call obj,$(CLI_SRC))
+LIB_A := $(OUT)/libtrireme.a
+LIB_SO := $(OUT)/libtrireme.so.$(SOVERSION)
+BIN := $(OUT)/trireme
+
+# ---- what the machine has ----------------------------------------------------------------------
+
+# Probed once and cached; probed again when the probe or one of these words changes.
+PROBE_ARGS := CC=$(CC) MPICC=$(MPICC) DNNL_PREFIX=$(DNNL_PREFIX)
+NEEDS_PROBE := $(if $(filter-out clean help lint,$(or $(MAKECMDGOALS),all)),yes)
+ifdef NEEDS_PROBE
+$(shell mkdir -p $(OUT); echo '$(PROBE_ARGS)' | cmp -s - $(OUT)/probe.args || echo '$(PROBE_ARGS)' >$(OUT)/probe.args)
+include $(OUT)/config.mk
+endif
+
+$(OUT)/config.mk: launch/probe $(OUT)/probe.args
+	@$(PROBE_ARGS) launch/probe $@
+
+# ---- flags -------------------------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wvla -Werror=implicit -Werror=unused-result
+march = -march=$(1)$(if $(filter native,$(1)),, -mtune=generic)
+BASE_FLAGS := -std=c11 -D_GNU_SOURCE -g -fPIC -fopenmp -fvisibility=hidden -fstack-protector-strong \
+	-MMD -MP $(WARN) -Iinclude
+BASE_FLAGS += $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+ALL_CFLAGS = $(BASE_FLAGS) -O2 $(call march,$(ARCH)) $(CFLAGS)
+REF_CFLAGS = $(ALL_CFLAGS) -Ikernels
+CPU_CFLAGS = $(BASE_FLAGS) -Ikernels -O3 -fno-math-errno -fno-trapping-math $(CFLAGS)
+ALL_LDFLAGS = -fopenmp $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,-z,relro,-z,now $(LDFLAGS)
+LIBS = $(DNNL_LIBS) $(MPI_LIBS) $(HDF5_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(HWLOC_LIBS) $(ZLIB_LIBS) \
+	-lpthread -lrt -ldl -lm
+
+# A room sees <trireme/*.h>, its own folder, and only the libraries named here.
+FLAGS_base = $(RANDOM123_CFLAGS)
+FLAGS_wire = $(JANSSON_CFLAGS)
+FLAGS_backend = -Ikernels $(DNNL_CFLAGS) $(HWLOC_CFLAGS)
+FLAGS_comm_mpi = $(MPI_CFLAGS)
+FLAGS_data = $(HDF5_CFLAGS) $(ZLIB_CFLAGS)
+FLAGS_train = $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+FLAGS_pool = $(JANSSON_CFLAGS)
+FLAGS_report = $(JANSSON_CFLAGS)
+FLAGS_cli = $(JANSSON_CFLAGS) -DTRM_VERSION='"$(VERSION)"'
+# $(call room_flags,backend/cpu/x): the room is the first folder, the second may add its own.
+room_flags = $(call room_flags_of,$(word 1,$(subst /, ,$(1))),$(word 2,$(subst /, ,$(1))))
+room_flags_of = -Isrc/$(1) $(FLAGS_$(1)) $(FLAGS_$(1)_$(2))
+
+# A test sees what its room sees, the test support, and MPI where it speaks to ranks.
+TEST_FLAGS_unit = $(call room_flags,$(1))
+TEST_FLAGS_conform = -Ikernels $(MPI_CFLAGS)
+TEST_FLAGS_mpi = $(MPI_CFLAGS)
+test_flags = -Itests/support $(call TEST_FLAGS_$(word 2,$(subst /, ,$(1))),$(patsubst tests/unit/%,%,$(1)))
+
+# Objects are made again when the flags change.
+ifdef NEEDS_PROBE
+STAMP := $(CC) $(ALL_CFLAGS) $(CPU_CFLAGS) $(ALL_LDFLAGS) $(VERSION)
+$(shell echo '$(subst ','\'',$(STAMP))' | cmp -s - $(OUT)/flags || echo '$(subst ','\'',$(STAMP))' >$(OUT)/flags)
+endif
+BUILT_BY := Makefile $(OUT)/flags $(OUT)/config.mk
+
+# ---- build -------------------------------------------------------------------------------------
+
+## all: the library, static and shared, and the command build/trireme (default)
+.PHONY: all
+all: $(LIB_A) $(OUT)/libtrireme.so $(if $(CLI_SRC),$(BIN))
+
+$(OUT)/obj/src/%.o: src/%.c $(BUILT_BY)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(call room_flags,$*) -c $< -o $@
+
+$(OUT)/obj/kernels/ref/%.o: kernels/ref/%.c $(BUILT_BY)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(REF_CFLAGS) -c $< -o $@
+
+define ISA_RULE
+$(OUT)/obj/kernels/cpu/%.$(1).o: kernels/cpu/%.c $(BUILT_BY)
+	$$(call say,CC,$$< ($(1)))
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CPU_CFLAGS) -DTRM_ISA=$(1) -march=x86-64-$(1) -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
+
+$(LIB_A): $(LIB_OBJ)
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(LIB_SO): $(LIB_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(ALL_LDFLAGS) $(if $(SANITIZE),,-Wl,--no-undefined) $^ $(LIBS) -o $@
+
+$(OUT)/libtrireme.so: $(LIB_SO)
+	@ln -sf $(<F) $@
+
+$(BIN): $(CLI_OBJ) $(LIB_A)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+# ---- tests -------------------------------------------------------------------------------------
+
+TESTS := $(filter $(T)%,$(TEST_SRC) $(TEST_SH))
+TEST_BIN := $(patsubst %.c,$(OUT)/%,$(filter %.c,$(TESTS)))
+SUPPORT_OBJ := $(OUT)/obj/tests/support/support.o
+MPI_SUPPORT_OBJ := $(OUT)/obj/tests/support/mpi_support.o
+
+$(OUT)/obj/tests/support/%.o: tests/support/%.c $(BUILT_BY)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/support $(CMOCKA_CFLAGS) $(MPI_CFLAGS) -c $< -o $@
+
+$(OUT)/obj/tests/%.o: tests/%.c $(BUILT_BY)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CMOCKA_CFLAGS) $(call test_flags,$<) -c $< -o $@
+
+$(OUT)/tests/unit/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT_OBJ) $(LIB_A)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CMOCKA_LIBS) $(LIBS) -o $@
+
+$(OUT)/tests/%: $(OUT)/obj/tests/%.o $(SUPPORT_OBJ) $(MPI_SUPPORT_OBJ) $(LIB_A)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CMOCKA_LIBS) $(LIBS) -o $@
+
+## test: build and run the tests (T=tests/unit/base: only those)
+.PHONY: test
+test: $(TEST_BIN) $(if $(and $(TEST_SH),$(CLI_SRC)),$(BIN))
+	@$(if $(HAVE_CMOCKA),:,echo "the tests need CMocka: apt-get install libcmocka-dev" >&2; exit 3)
+	@command -v prove >/dev/null || { echo "the tests need prove: apt-get install perl" >&2; exit 3; }
+	@$(if $(TESTS),:,echo "no test starts with '$(T)'" >&2; exit 2)
+	@OUT=$(OUT) SANITIZE=$(SANITIZE) HARNESS_RULESFILE=tests/rules.yml prove -j2 --timer --exec tests/run $(PROVE_FLAGS) \
+		$$(tests/run --list $(TESTS))
+
+## asan: the tests under the address and undefined-behaviour sanitizers, in build/asan
+## tsan: the tests under the thread sanitizer, in build/tsan
+.PHONY: asan tsan
+asan:
+	@$(MAKE) OUT=$(OUT)/asan SANITIZE=address,undefined test
+tsan:
+	@$(MAKE) OUT=$(OUT)/tsan SANITIZE=thread test
+
+BENCH_BIN := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(filter $(T)%,$(BENCH_SRC)))
+
+$(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(LIB_A)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+TEST_FLAGS_bench = -Ikernels $(MPI_CFLAGS)
+
+## bench: build and run the benchmarks (best with ARCH=native)
+.PHONY: bench
+bench: $(BENCH_BIN)
+	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
+
+## lint: floors, headers, format, cppcheck, banned calls and words
+.PHONY: lint
+lint:
+	@OUT=$(OUT) MAKE='$(MAKE)' tests/lint/all
+
+# Each header has to compile alone, public ones without any library's flags but mpi.h's.
+HEADER_OK := $(patsubst %.h,$(OUT)/headers/%.ok,$(HEADERS) \
+	$(wildcard src/*/*.h src/*/*/*.h kernels/*.h kernels/*/*.h tests/support/*.h))
+
+.PHONY: headers
+headers: $(HEADER_OK)
+
+header_flags = -Wno-unused -Ikernels $(if $(filter src/%,$(1)),$(call room_flags,$(patsubst src/%,%,$(1)))) \
+	$(if $(filter tests/% %/mpi.h,$(1)),$(MPI_CFLAGS) $(CMOCKA_CFLAGS))
+$(OUT)/headers/%.ok: %.h $(BUILT_BY)
+	@mkdir -p $(@D)
+	$(Q)echo '#include "$(abspath $<)"' | \
+		$(CC) $(ALL_CFLAGS) $(call header_flags,$<) -DTRM_ISA=v2 -MT $@ -MF $(@:.ok=.d) -fsyntax-only -x c -
+	@touch $@
+
+# ---- install -----------------------------------------------------------------------------------
+
+## install: headers, libraries, command and trireme.pc below DESTDIR and PREFIX (/usr/local)
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/trireme $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/trireme
+	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)
+	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/libtrireme.so
+	$(if $(CLI_SRC),install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin)
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS) -fopenmp|' \
+		launch/trireme.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/trireme.pc
+
+## clean: remove what was built
+.PHONY: clean
+clean:
+	rm -rf $(OUT)
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([a-z]*\): \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+
+-include $(shell find $(OUT)/obj $(OUT)/headers -name '*.d' 2>/dev/null)
