@@ -1,0 +1,59 @@
+/* kernels/cpu: the loops of the CPU back end, plain pointers in and out.
+ *
+ * Every kernels/cpu/X.c is compiled three times, with -DTRM_ISA=v2 -march=x86-64-v2 and likewise v3 and
+ * v4, so that one library runs on every x86-64 and fast on each.  Flags beside -O3 -fopenmp:
+ * -ffp-contract=fast -fno-math-errno -fno-trapping-math (never -ffast-math: sums keep their order unless
+ * `#pragma omp simd reduction` says otherwise, infinities and NaN are kept).
+ *
+ * One list makes the type of the table, the declarations and the three tables (table.c): an entry is
+ * X(result, name, (arguments)), its function TRM_K(name), the back end calls table->name(...).
+ *
+ * `threads` is the number of OpenMP threads that a loop may use; 1 inside a parallel region.  A result
+ * depends on it only by the order of sums, never by chance.  Pointers of one call do not overlap unless
+ * the comment says so.  All matrices are row-major; ld is the distance of rows.
+ */
+#ifndef TRM_KERNELS_H
+#define TRM_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loops.h"                  /* norms, element-wise ops, losses, loads, updates: TRM_KERNELS_LOOPS */
+
+/* dense.c.  z is rows x cols; b (cols) may be NULL.
+ *   fill_rows     y = b + res; either may be NULL (then 0), res may be y
+ *   bias_*        z += b, y = act(z); for relu, tanh, sigmoid and none y is z and only y is written
+ *   column_sums   out (+)= sum over rows of x */
+#define TRM_KERNELS_DENSE(X)                                                                                 \
+    X(void, fill_rows, (float *y, const float *b, const float *res, int64_t rows, int64_t cols, int threads)) \
+    X(void, bias_relu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
+    X(void, bias_tanh, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
+    X(void, bias_sigmoid, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))     \
+    X(void, bias_gelu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
+    X(void, bias_gelu_tanh, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))   \
+    X(void, column_sums, (float *out, const float *x, int64_t rows, int64_t cols, bool add, int threads))    \
+    X(void, add_into, (float *y, const float *x, int64_t n, int threads))
+
+#define TRM_KERNELS(X) TRM_KERNELS_DENSE(X) TRM_KERNELS_LOOPS(X)
+
+typedef struct trm_kernels {
+    const char *isa;                /* "x86-64-v3" */
+#define X(result, name, args) result(*name) args;
+    TRM_KERNELS(X)
+#undef X
+} trm_kernels;
+
+/* Where the compiler may target them; others are NULL-free but absent (see cpu.c). */
+extern const trm_kernels trm_kernels_v2, trm_kernels_v3, trm_kernels_v4;
+
+#ifdef TRM_ISA
+#define TRM_CAT_(a, b) a##_##b
+#define TRM_CAT(a, b) TRM_CAT_(a, b)
+#define TRM_K(name) TRM_CAT(trm_##name, TRM_ISA)        /* trm_fill_rows_v3 */
+#define X(result, name, args) result TRM_K(name) args;
+TRM_KERNELS(X)
+#undef X
+#endif
+
+#endif

@@ -1,0 +1,344 @@
+/* Batch norm over rows of channels and layer norm over rows, float32.
+ *
+ * Sums are kept in float over a few hundred rows at most and then added to float64 totals. */
+#include "kernels.h"
+#include "lanes.h"
+
+#include <math.h>
+
+#define L TRM_LANES
+
+/* ---- batch norm: sums --------------------------------------------------------------- */
+
+/* Rows that are summed in float before the sums go to float64: about 64 KiB of input. */
+static int64_t rows_per_flush(int64_t width) {
+    int64_t rows = 16384 / width;
+    return rows < 16 ? 16 : rows > 256 ? 256 : rows;
+}
+
+TRM_INLINE void flush(trm_vf v, double *total) {
+    for (int k = 0; k < L; k++) total[k] += (double)v[k];
+}
+
+/* nv vectors of columns over `rows` rows.  The numbers are taken relative to `mean`, so that the squares do
+ * not lose the variance when the mean is large. */
+TRM_INLINE void stats_block(const float *x, int64_t rows, int64_t width, const float *mean, double *sum, double *sq,
+                            const int nv) {
+    trm_vf s[4], q[4], m[4];
+    for (int i = 0; i < nv; i++) {
+        s[i] = q[i] = (trm_vf){0};
+        m[i] = vload(mean + i * L);
+    }
+    for (int64_t r = 0; r < rows; r++, x += width)
+        for (int i = 0; i < nv; i++) {
+            trm_vf d = vload(x + i * L) - m[i];
+            s[i] += d;
+            q[i] += d * d;
+        }
+    for (int i = 0; i < nv; i++) {
+        flush(s[i], sum + i * L);
+        flush(q[i], sq + i * L);
+    }
+}
+
+static void stats_column(const float *x, int64_t rows, int64_t width, float mean, double *sum, double *sq) {
+    float s = 0, q = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        float d = x[r * width] - mean;
+        s += d;
+        q += d * d;
+    }
+    *sum += (double)s;
+    *sq += (double)q;
+}
+
+static void stats_rows(const trm_bn *a, const float *x, int64_t rows, int64_t width, double *sum, double *sq) {
+    int64_t step = rows_per_flush(width);
+    for (int64_t r = 0; r < rows; r += step, x += step * width) {
+        int64_t m = rows - r < step ? rows - r : step, j = 0;
+        for (; j + 4 * L <= width; j += 4 * L) stats_block(x + j, m, width, a->mean + j, sum + j, sq + j, 4);
+        for (; j + L <= width; j += L) stats_block(x + j, m, width, a->mean + j, sum + j, sq + j, 1);
+        for (; j < width; j++) stats_column(x + j, m, width, a->mean[j], sum + j, sq + j);
+    }
+}
+
+/* dy masked in place where y is not positive; sums of dy and of dy * (x - mean). */
+TRM_INLINE void grad_block(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum, double *sq,
+                           const bool relu, const int nv) {
+    const float *x = a->x + at, *y = relu ? a->y + at : x;
+    float *dy = a->dy + at;
+    trm_vf s[4], q[4], m[4];
+    for (int i = 0; i < nv; i++) {
+        s[i] = q[i] = (trm_vf){0};
+        m[i] = vload(a->mean + j + i * L);
+    }
+    for (int64_t r = 0; r < rows; r++, x += width, y += width, dy += width)
+        for (int i = 0; i < nv; i++) {
+            trm_vf g = vload(dy + i * L);
+            if (relu) {
+                g = vzero_where(vload(y + i * L) <= (trm_vf){0}, g);
+                vstore(dy + i * L, g);
+            }
+            s[i] += g;
+            q[i] += g * (vload(x + i * L) - m[i]);
+        }
+    for (int i = 0; i < nv; i++) {
+        flush(s[i], sum + j + i * L);
+        flush(q[i], sq + j + i * L);
+    }
+}
+
+static void grad_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum, double *sq) {
+    float s = 0, q = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t i = at + r * width;
+        if (a->relu && a->y[i] <= 0) a->dy[i] = 0;
+        s += a->dy[i];
+        q += a->dy[i] * (a->x[i] - a->mean[j]);
+    }
+    sum[j] += (double)s;
+    sq[j] += (double)q;
+}
+
+TRM_INLINE void grad_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width, double *sum, double *sq, const bool relu) {
+    int64_t step = rows_per_flush(width);
+    for (int64_t r = 0; r < rows; r += step, at += step * width) {
+        int64_t m = rows - r < step ? rows - r : step, j = 0;
+        for (; j + 4 * L <= width; j += 4 * L) grad_block(a, at + j, m, width, j, sum, sq, relu, 4);
+        for (; j + L <= width; j += L) grad_block(a, at + j, m, width, j, sum, sq, relu, 1);
+        for (; j < width; j++) grad_column(a, at + j, m, width, j, sum, sq);
+    }
+}
+
+static void sums_of(const trm_bn *a, bool grad, int64_t at, int64_t rows, int64_t width, double *sum, double *sq) {
+    if (!grad) stats_rows(a, a->x + at, rows, width, sum, sq);
+    else if (a->relu) grad_rows(a, at, rows, width, sum, sq, true);
+    else grad_rows(a, at, rows, width, sum, sq, false);
+}
+
+/* Adds the `pack` copies of every thread's wide sums. */
+static void fold(const trm_bn *a, int64_t parts) {
+    memset(a->sum, 0, sizeof *a->sum * (size_t)(2 * a->c));
+    for (int64_t p = 0; p < parts; p++)
+        for (int64_t j = 0; j < a->c; j++) a->sum[p / a->pack % 2 * a->c + j] += a->work[p * a->c + j];
+}
+
+static void sums(const trm_bn *a, bool grad) {
+    int64_t width = a->pack * a->c, wide_rows = a->rows / a->pack, rest = a->rows % a->pack;
+    int threads = threads_for(a->rows * a->c, a->threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int t = 0; t < threads; t++) {
+        double *sum = a->work + t * 2 * width;
+        trm_span s = span_of(wide_rows, 1, threads, t);
+        memset(sum, 0, sizeof *sum * (size_t)(2 * width));
+        sums_of(a, grad, s.begin * width, s.end - s.begin, width, sum, sum + width);
+        if (t == threads - 1) sums_of(a, grad, wide_rows * width, rest, a->c, sum, sum + width);
+    }
+    fold(a, threads * 2 * a->pack);
+}
+
+void TRM_K(bn_stats)(const trm_bn *a) { sums(a, false); }
+void TRM_K(bn_grad_sums)(const trm_bn *a) { sums(a, true); }
+
+/* ---- batch norm: apply -------------------------------------------------------------- */
+
+TRM_INLINE void apply_row(const trm_bn *a, int64_t at, int64_t width, const bool relu, const bool res) {
+    const float *x = a->x + at, *r = res ? a->res + at : x, *mean = a->mean, *scale = a->scale, *shift = a->shift;
+    float *y = a->out + at;
+#pragma omp simd
+    for (int64_t j = 0; j < width; j++) {
+        float v = (x[j] - mean[j]) * scale[j] + shift[j];
+        if (res) v += r[j];
+        y[j] = relu && v < 0 ? 0 : v;
+    }
+}
+
+TRM_INLINE void grad_apply_row(const trm_bn *a, int64_t at, int64_t width, const bool accumulate) {
+    const float *x = a->x + at, *dy = a->dy + at;
+    const float *mean = a->mean, *scale = a->scale, *shift = a->shift, *slope = a->slope;
+    float *dx = a->out + at;
+#pragma omp simd
+    for (int64_t j = 0; j < width; j++) {
+        float v = dy[j] * scale[j] + ((x[j] - mean[j]) * slope[j] + shift[j]);
+        dx[j] = accumulate ? dx[j] + v : v;
+    }
+}
+
+static void apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
+    for (int64_t r = 0; r < rows; r++, at += width) {
+        if (a->relu && a->res) apply_row(a, at, width, true, true);
+        else if (a->relu) apply_row(a, at, width, true, false);
+        else if (a->res) apply_row(a, at, width, false, true);
+        else apply_row(a, at, width, false, false);
+    }
+}
+
+static void grad_apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
+    for (int64_t r = 0; r < rows; r++, at += width) {
+        if (a->accumulate) grad_apply_row(a, at, width, true);
+        else grad_apply_row(a, at, width, false);
+    }
+}
+
+static void rowwise(const trm_bn *a, void (*rows_fn)(const trm_bn *, int64_t, int64_t, int64_t)) {
+    int64_t width = a->pack * a->c, wide_rows = a->rows / a->pack, rest = a->rows % a->pack;
+    int threads = threads_for(a->rows * a->c, a->threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int t = 0; t < threads; t++) {
+        trm_span s = span_of(wide_rows, 1, threads, t);
+        rows_fn(a, s.begin * width, s.end - s.begin, width);
+        if (t == threads - 1) rows_fn(a, wide_rows * width, rest, a->c);
+    }
+}
+
+void TRM_K(bn_apply)(const trm_bn *a) { rowwise(a, apply_rows); }
+void TRM_K(bn_grad_apply)(const trm_bn *a) { rowwise(a, grad_apply_rows); }
+
+/* ---- layer norm --------------------------------------------------------------------- */
+
+/* Four rows at a time: enough independent sums to hide the latency of an addition, one load of w for four
+ * rows, and dw, db are touched once for four rows. */
+#define R 4
+
+TRM_INLINE void ln_moments(const trm_ln *a, const float *x, float *saved, const int n) {
+    int64_t c = a->c, full = c - c % L;
+    trm_vf s[R], m[R];
+    float mean[R], var[R];
+    for (int i = 0; i < n; i++) s[i] = (trm_vf){0};
+    for (int64_t j = 0; j < full; j += L)
+        for (int i = 0; i < n; i++) s[i] += vload(x + i * c + j);
+    for (int i = 0; i < n; i++) {
+        mean[i] = vsum(s[i]);
+        for (int64_t j = full; j < c; j++) mean[i] += x[i * c + j];
+        mean[i] /= (float)c;
+        m[i] = vset(mean[i]);
+        s[i] = (trm_vf){0};
+    }
+    for (int64_t j = 0; j < full; j += L)
+        for (int i = 0; i < n; i++) {
+            trm_vf d = vload(x + i * c + j) - m[i];
+            s[i] += d * d;
+        }
+    for (int i = 0; i < n; i++) {
+        var[i] = vsum(s[i]);
+        for (int64_t j = full; j < c; j++) var[i] += (x[i * c + j] - mean[i]) * (x[i * c + j] - mean[i]);
+        saved[2 * i] = mean[i];
+        saved[2 * i + 1] = 1 / sqrtf(var[i] / (float)c + a->eps);
+    }
+}
+
+TRM_INLINE void ln_rows(const trm_ln *a, int64_t r, const int n) {
+    int64_t c = a->c, full = c - c % L, j = 0;
+    const float *x = a->x + r * c, *w = a->w, *b = a->b;
+    float *y = a->out + r * c, *saved = a->saved + 2 * r;
+    ln_moments(a, x, saved, n);
+    for (; j < full; j += L) {
+        trm_vf wj = vload(w + j), bj = vload(b + j);
+        for (int i = 0; i < n; i++)
+            vstore(y + i * c + j, (vload(x + i * c + j) - saved[2 * i]) * saved[2 * i + 1] * wj + bj);
+    }
+    for (; j < c; j++)
+        for (int i = 0; i < n; i++) y[i * c + j] = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1] * w[j] + b[j];
+}
+
+void TRM_K(ln_fwd)(const trm_ln *a) {
+    int threads = threads_for(a->rows * a->c, a->threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int t = 0; t < threads; t++) {
+        trm_span s = span_of(a->rows, R, threads, t);
+        int64_t r = s.begin;
+        for (; r + R <= s.end; r += R) ln_rows(a, r, R);
+        for (; r < s.end; r++) ln_rows(a, r, 1);
+    }
+}
+
+/* Means over the row of g = dy * w and of g * xhat. */
+TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, const float *saved, float *mean_g,
+                              float *mean_gx, const int n) {
+    int64_t c = a->c, full = c - c % L;
+    trm_vf s[R], q[R], m[R];
+    for (int i = 0; i < n; i++) {
+        s[i] = q[i] = (trm_vf){0};
+        m[i] = vset(saved[2 * i]);
+    }
+    for (int64_t j = 0; j < full; j += L) {
+        trm_vf w = vload(a->w + j);
+        for (int i = 0; i < n; i++) {
+            trm_vf g = vload(dy + i * c + j) * w;
+            s[i] += g;
+            q[i] += g * (vload(x + i * c + j) - m[i]);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        float sum = vsum(s[i]), dot = vsum(q[i]);
+        for (int64_t j = full; j < c; j++) {
+            float g = dy[i * c + j] * a->w[j];
+            sum += g;
+            dot += g * (x[i * c + j] - saved[2 * i]);
+        }
+        mean_g[i] = sum / (float)c;
+        mean_gx[i] = dot * saved[2 * i + 1] / (float)c;
+    }
+}
+
+/* dx = (g - mean(g) - xhat * mean(g * xhat)) / sd; dw, db grow by dy * xhat and dy. */
+TRM_INLINE void ln_grad_rows(const trm_ln *a, int64_t r, float *dw, float *db, const bool accumulate, const int n) {
+    int64_t c = a->c, full = c - c % L, j = 0;
+    const float *x = a->x + r * c, *dy = a->dy + r * c, *saved = a->saved + 2 * r;
+    float *dx = a->out + r * c, mg[R], mgx[R];
+    ln_grad_means(a, x, dy, saved, mg, mgx, n);
+    for (; j < full; j += L) {
+        trm_vf w = vload(a->w + j), sw = vload(dw + j), sb = vload(db + j);
+        for (int i = 0; i < n; i++) {
+            trm_vf g = vload(dy + i * c + j), xhat = (vload(x + i * c + j) - saved[2 * i]) * saved[2 * i + 1];
+            trm_vf d = (g * w - mg[i] - xhat * mgx[i]) * saved[2 * i + 1];
+            sw += g * xhat;
+            sb += g;
+            vstore(dx + i * c + j, accumulate ? vload(dx + i * c + j) + d : d);
+        }
+        vstore(dw + j, sw);
+        vstore(db + j, sb);
+    }
+    for (; j < c; j++)
+        for (int i = 0; i < n; i++) {
+            float g = dy[i * c + j], xhat = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1];
+            float d = (g * a->w[j] - mg[i] - xhat * mgx[i]) * saved[2 * i + 1];
+            dw[j] += g * xhat;
+            db[j] += g;
+            dx[i * c + j] = accumulate ? dx[i * c + j] + d : d;
+        }
+}
+
+TRM_INLINE void ln_grad_span(const trm_ln *a, trm_span s, float *part, const bool accumulate) {
+    int64_t r = s.begin;
+    for (; r + R <= s.end; r += R) ln_grad_rows(a, r, part, part + a->c, accumulate, R);
+    for (; r < s.end; r++) ln_grad_rows(a, r, part, part + a->c, accumulate, 1);
+}
+
+/* One thread's rows; its sums go to total[2c], by way of float sums of at most 64 rows. */
+static void ln_grad_thread(const trm_ln *a, trm_span s, double *total, float *part) {
+    memset(total, 0, sizeof *total * (size_t)(2 * a->c));
+    for (int64_t r = s.begin; r < s.end; r += 64) {
+        trm_span rows = {r, r + 64 < s.end ? r + 64 : s.end};
+        memset(part, 0, sizeof *part * (size_t)(2 * a->c));
+        if (a->accumulate) ln_grad_span(a, rows, part, true);
+        else ln_grad_span(a, rows, part, false);
+        for (int64_t j = 0; j < 2 * a->c; j++) total[j] += (double)part[j];
+    }
+}
+
+void TRM_K(ln_bwd)(const trm_ln *a) {
+    int threads = threads_for(a->rows * a->c, a->threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int t = 0; t < threads; t++) {
+        double *total = a->work + t * 3 * a->c;
+        ln_grad_thread(a, span_of(a->rows, R, threads, t), total, (float *)(total + 2 * a->c));
+    }
+    for (int64_t j = 0; j < a->c; j++) {
+        a->dw[j] = a->db[j] = 0;
+        for (int t = 0; t < threads; t++) {
+            a->dw[j] += a->work[t * 3 * a->c + j];
+            a->db[j] += a->work[t * 3 * a->c + a->c + j];
+        }
+    }
+}
