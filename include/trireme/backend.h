@@ -156,7 +156,8 @@ typedef struct trm_device trm_device;
 typedef struct trm_op trm_op;
 
 /* What a back end provides.  One const table per device kind; the registry in backend.c is the
- * only list of them.  A NULL entry of `plan` results in a sentence at plan time. */
+ * only list of them.  A NULL entry of `plan` results in a sentence at plan time; NULL `open`, `close`, `bind` or `destroy`: nothing
+ * to do.  A failed `open` or `plan` has released what it took: `close` or `destroy` is not called then. */
 typedef struct trm_backend {
     const char *name;               /* "cpu" */
     const char *about;              /* "float32, oneDNN 2.6.3, AVX-512" may be refined at open */

@@ -1,0 +1,91 @@
+/* ref/dense: linear layers, convolution and pooling. */
+#include "ref_impl.h"
+
+static trm_ref_dense dense_of(const trm_op *op) {
+    const trm_shape *in = &op->desc.in, *out = &op->desc.out;
+    int64_t last = in->dim[in->rank - 1];
+    return (trm_ref_dense){trm_ref_in_count(op) / last, last, out->dim[out->rank - 1]};
+}
+
+trm_status trm_ref_run_LINEAR_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_dense s = dense_of(op);
+    trm_ref_linear_fwd(&s, REF(X), REF(W), REF(B), REF(RES), REF(Y));
+    for (int64_t i = 0; i < s.rows * s.out && REF(PRE); i++) REF(PRE)[i] = REF(Y)[i];
+    trm_ref_apply_act(op->desc.act, s.rows * s.out, REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_LINEAR_BWD_X(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_dense s = dense_of(op);
+    trm_ref_linear_bwd_x(&s, REF(DY), REF(W), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_LINEAR_BWD_W(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_dense s = dense_of(op);
+    trm_ref_linear_bwd_w(&s, REF(DY), REF(X), op->desc.accumulate, REF(DW), REF(DB));
+    return TRM_OK;
+}
+
+static trm_ref_window window_of(const trm_op *op) {
+    const trm_op_desc *d = &op->desc;
+    return (trm_ref_window){
+        .n = d->n,
+        .c = d->in.dim[0],
+        .h = d->in.dim[1],
+        .w = d->in.dim[2],
+        .o = d->out.dim[0],
+        .oh = d->out.dim[1],
+        .ow = d->out.dim[2],
+        .kernel = {d->kernel[0], d->kernel[1]},
+        .stride = {d->stride[0], d->stride[1]},
+        .pad = {d->pad[0], d->pad[1]},
+        .groups = d->groups,
+    };
+}
+
+trm_status trm_ref_run_CONV_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_window s = window_of(op);
+    trm_ref_conv_fwd(&s, REF(X), REF(W), REF(B), REF(Y));
+    trm_ref_apply_act(op->desc.act, trm_ref_out_count(op), REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_CONV_BWD_X(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_window s = window_of(op);
+    trm_ref_conv_bwd_x(&s, REF(DY), REF(W), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_CONV_BWD_W(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_window s = window_of(op);
+    trm_ref_conv_bwd_w(&s, REF(DY), REF(X), op->desc.accumulate, REF(DW), REF(DB));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_POOL_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_window s = window_of(op);
+    if (op->desc.pool == TRM_POOL_MAX)
+        trm_ref_pool_max_fwd(&s, REF(X), REF(Y));
+    else
+        trm_ref_pool_avg_fwd(&s, REF(X), REF(Y));
+    return TRM_OK;
+}
+
+/* The maximum is looked for again in X, so nothing is saved. */
+trm_status trm_ref_run_POOL_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_window s = window_of(op);
+    if (op->desc.pool == TRM_POOL_MAX)
+        trm_ref_pool_max_bwd(&s, REF(X), REF(DY), op->desc.accumulate, REF(DX));
+    else
+        trm_ref_pool_avg_bwd(&s, REF(DY), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}

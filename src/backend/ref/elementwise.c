@@ -1,0 +1,86 @@
+/* ref/elementwise: activations, dropout, flatten, sums and copies. */
+#include "ref_impl.h"
+
+static trm_ref_act act_of(trm_act a) {
+    switch (a) {
+    case TRM_ACT_GELU: return TRM_REF_GELU;
+    case TRM_ACT_GELU_TANH: return TRM_REF_GELU_TANH;
+    case TRM_ACT_TANH: return TRM_REF_TANH;
+    case TRM_ACT_SIGMOID: return TRM_REF_SIGMOID;
+    default: return TRM_REF_RELU;
+    }
+}
+
+void trm_ref_apply_act(trm_act act, int64_t n, double *y) {
+    if (act != TRM_ACT_NONE) trm_ref_act_fwd(act_of(act), n, y, y);
+}
+
+trm_status trm_ref_run_ACT_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_act_fwd(act_of(op->desc.act), trm_ref_in_count(op), REF(X), REF(Y));
+    return TRM_OK;
+}
+
+/* The binding has left only that one of X and Y from which the slope is computed. */
+trm_status trm_ref_run_ACT_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    const double *x_or_y = REF(X) ? REF(X) : REF(Y);
+    trm_ref_act_bwd(act_of(op->desc.act), trm_ref_in_count(op), x_or_y, REF(DY), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+/* Both phases scale by the same mask. */
+static void drop(const trm_op *op, const trm_step *step, const double *in, bool acc, double *out) {
+    const trm_op_desc *d = &op->desc;
+    trm_ref_image m = trm_ref_image_of(&d->in);
+    trm_ref_dropout s = {m.c, m.h, m.w, d->p};
+    for (int64_t i = 0; i < d->n; i++) {
+        trm_rng_key key = {d->seed, TRM_RNG_DROPOUT, d->layer, (uint64_t)step->update,
+                           (uint64_t)step->sample[d->first + i]};
+        int64_t at = i * m.c * m.h * m.w;
+        trm_ref_dropout_sample(&s, &key, in + at, acc, out + at);
+    }
+}
+
+trm_status trm_ref_run_DROPOUT_FWD(trm_op *op, const trm_step *step) {
+    drop(op, step, REF(X), false, REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_DROPOUT_BWD(trm_op *op, const trm_step *step) {
+    drop(op, step, REF(DY), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_FLATTEN_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_image m = trm_ref_image_of(&op->desc.in);
+    trm_ref_flatten_fwd(op->desc.n, m.c, m.h, m.w, REF(X), REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_FLATTEN_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_image m = trm_ref_image_of(&op->desc.in);
+    trm_ref_flatten_bwd(op->desc.n, m.c, m.h, m.w, REF(DY), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_ADD_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_add(trm_ref_in_count(op), REF(X), REF(X2), REF(Y));
+    trm_ref_apply_act(op->desc.act, trm_ref_in_count(op), REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_ADD_INTO(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_add(trm_ref_in_count(op), REF(DX), REF(DY), REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_COPY(trm_op *op, const trm_step *step) {
+    (void)step;
+    for (int64_t i = 0; i < trm_ref_in_count(op); i++) REF(DX)[i] = REF(DY)[i];
+    return TRM_OK;
+}
