@@ -14,7 +14,7 @@ TRM_API void trm_record_str(trm_record *r, const char *key, const char *v);
 TRM_API void trm_record_bool(trm_record *r, const char *key, bool v);
 TRM_API void trm_record_open(trm_record *r, const char *key, char bracket);  /* '{' or '['; key NULL inside an array */
 TRM_API void trm_record_close(trm_record *r, char bracket);
-TRM_API const char *trm_record_end(trm_record *r);      /* closes; the line without '\n', valid until the next begin */
+TRM_API const char *trm_record_end(trm_record *r);      /* closes; the line without '\n', valid until the next begin. Where text.failed: cut */
 TRM_API void trm_record_free(trm_record *r);
 
 /* ---- the step note: 64 bytes per rank per step, gathered one step late ------------------ */
@@ -29,5 +29,15 @@ typedef struct trm_note {
 } trm_note;
 _Static_assert(sizeof(trm_note) == 64, "a note is 64 bytes");
 enum { TRM_ORDER_STOP = 1, TRM_ORDER_CHECKPOINT = 2 };
+
+/* What the notes of all ranks say together. Local, pure: equal notes give equal decisions on all ranks. */
+typedef struct trm_note_sum {
+    int64_t update;                 /* of the first note */
+    bool same_update;               /* all notes are of that update; else the ranks have lost step */
+    uint16_t orders;                /* seen by any rank */
+    uint16_t worst;                 /* the highest status, and the lowest rank that reports it (-1: all are well) */
+    int worst_rank;
+} trm_note_sum;
+TRM_API trm_note_sum trm_note_fold(const trm_note *notes, int n);
 
 #endif
