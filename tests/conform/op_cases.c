@@ -1,0 +1,345 @@
+/* op_cases: the families and the table of cases. */
+#include "op_cases.h"
+
+/* ---- families: ops that run one after the other on the same buffers ---------------------- */
+
+#define OP(k) {.kind = TRM_OP_##k}
+#define OP1(k, a, b) {TRM_OP_##k, 1, {{TRM_ARG_##a, TRM_ARG_##b}}}
+#define OP2(k, a, b, c, d) {TRM_OP_##k, 2, {{TRM_ARG_##a, TRM_ARG_##b}, {TRM_ARG_##c, TRM_ARG_##d}}}
+#define GRAD(x, dx) {TRM_ARG_##x, TRM_ARG_##dx}
+#define A(name) OP_BIT(TRM_ARG_##name)
+
+/* The gradient of a fused activation is applied to DY in place, then the linear part follows. */
+static const op_family linear = {
+    .name = "linear", .stages = 4, .forward = 1,
+    .stage = {OP(LINEAR_FWD), OP2(ACT_BWD, DX, DY, X, PRE), OP(LINEAR_BWD_X), OP(LINEAR_BWD_W)},
+    .grads = 4, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB), GRAD(RES, DY)},
+    .uses = A(X) | A(W) | A(B) | A(RES) | A(PRE) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB),
+};
+static const op_family conv = {
+    .name = "conv", .stages = 4, .forward = 1,
+    .stage = {OP(CONV_FWD), OP1(ACT_BWD, DX, DY), OP(CONV_BWD_X), OP(CONV_BWD_W)},
+    .grads = 3, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB)},
+    .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB),
+};
+static const op_family pool = {
+    .name = "pool", .stages = 2, .forward = 1,
+    .stage = {OP(POOL_FWD), OP(POOL_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY) | A(SAVED),
+};
+static const op_family batch_norm = {
+    .name = "batch norm", .stages = 4, .forward = 2,
+    .stage = {OP(BN_STATS), OP(BN_APPLY), OP(BN_GRAD_SUMS), OP(BN_GRAD_APPLY)},
+    .grads = 4, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB), GRAD(RES, DY)},
+    .uses = A(X) | A(W) | A(B) | A(RES) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB) | A(STAT) | A(GSTAT) | A(RUN_MEAN) |
+            A(RUN_VAR),
+};
+static const op_family batch_norm_eval = {
+    .name = "batch norm, eval", .stages = 1, .forward = 1,
+    .stage = {OP(BN_APPLY)},
+    .uses = A(X) | A(W) | A(B) | A(RES) | A(Y) | A(RUN_MEAN) | A(RUN_VAR),
+};
+static const op_family layer_norm = {
+    .name = "layer norm", .stages = 2, .forward = 1,
+    .stage = {OP(LN_FWD), OP(LN_BWD)},
+    .grads = 3, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB)},
+    .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB) | A(SAVED),
+};
+static const op_family act = {
+    .name = "act", .stages = 2, .forward = 1,
+    .stage = {OP(ACT_FWD), OP(ACT_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
+static const op_family dropout = {
+    .name = "dropout", .stages = 2, .forward = 1,
+    .stage = {OP(DROPOUT_FWD), OP(DROPOUT_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
+static const op_family dropout_in_place = {
+    .name = "dropout in place", .stages = 2, .forward = 1,
+    .stage = {OP1(DROPOUT_FWD, Y, X), OP1(DROPOUT_BWD, DX, DY)},
+    .uses = A(X) | A(DY),
+};
+static const op_family flatten = {
+    .name = "flatten", .stages = 2, .forward = 1,
+    .stage = {OP(FLATTEN_FWD), OP(FLATTEN_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
+static const op_family embed = {
+    .name = "embed", .stages = 2, .forward = 1,
+    .stage = {OP(EMBED_FWD), OP(EMBED_BWD)},
+    .grads = 1, .grad = {GRAD(W, DW)},
+    .uses = A(X) | A(W) | A(Y) | A(DW) | A(DY),
+};
+static const op_family posemb = {
+    .name = "posemb", .stages = 2, .forward = 1,
+    .stage = {OP(POSEMB_FWD), OP(POSEMB_BWD)},
+    .grads = 2, .grad = {GRAD(W, DW), GRAD(X, DY)},
+    .uses = A(X) | A(W) | A(Y) | A(DW) | A(DY),
+};
+static const op_family attention = {
+    .name = "attention", .stages = 2, .forward = 1,
+    .stage = {OP(ATTN_FWD), OP(ATTN_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY) | A(SAVED),
+};
+static const op_family add = {
+    .name = "add", .stages = 2, .forward = 1,
+    .stage = {OP(ADD_FWD), OP1(ACT_BWD, DX, DY)},
+    .grads = 2, .grad = {GRAD(X, DY), GRAD(X2, DY)},
+    .uses = A(X) | A(X2) | A(Y) | A(DY),
+};
+static const op_family add_in_place = {
+    .name = "add in place", .stages = 1, .forward = 1,
+    .stage = {OP1(ADD_FWD, Y, X)},
+    .uses = A(X) | A(X2),
+};
+static const op_family add_into = {
+    .name = "add into", .stages = 1, .forward = 1,
+    .stage = {OP(ADD_INTO)},
+    .uses = A(DX) | A(DY),
+};
+static const op_family copy = {
+    .name = "copy", .stages = 1, .forward = 1,
+    .stage = {OP(COPY)},
+    .uses = A(DX) | A(DY),
+};
+static const op_family cross_entropy = {
+    .name = "cross entropy", .stages = 1, .forward = 1, .loss = true,
+    .stage = {OP(LOSS_CE)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(T) | A(DX),
+};
+static const op_family mean_squares = {
+    .name = "mean squares", .stages = 1, .forward = 1, .loss = true,
+    .stage = {OP(LOSS_MSE)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(T) | A(DX),
+};
+static const op_family update = {
+    .name = "update", .stages = 2, .forward = 2,
+    .stage = {OP(SUMSQ), OP(UPDATE)},
+    .uses = A(W) | A(G) | A(M1) | A(M2),
+};
+static const op_family load_x = {
+    .name = "load x", .stages = 1, .forward = 1,
+    .stage = {OP(LOAD_X)},
+    .uses = A(Y),
+};
+static const op_family load_y = {
+    .name = "load y", .stages = 1, .forward = 1,
+    .stage = {OP(LOAD_Y)},
+    .uses = A(Y),
+};
+
+/* ---- one line per case ------------------------------------------------------------------------ */
+
+#define S1(a) {1, {a}}
+#define S2(a, b) {2, {a, b}}
+#define S3(a, b, c) {3, {a, b, c}}
+#define WINDOW(kh, kw, sh, sw, ph, pw) .kernel = {kh, kw}, .stride = {sh, sw}, .pad = {ph, pw}
+#define SQUARE(k, s, p) WINDOW(k, k, s, s, p, p)
+#define D(n_, in_, ...) .desc = {.n = n_, .in = in_, __VA_ARGS__}
+#define EVAL .eval = true
+#define RELU .act = TRM_ACT_RELU
+#define BIAS .bias = true
+#define RESIDUAL .residual = true
+#define ACC .accumulate = true
+#define ACC_W .accumulate_w = true
+
+#define BN .eps = 1e-5, .momentum = 0.1
+#define LN .eps = 1e-5
+#define SEED .seed = UINT64_C(0x123456789ABCDEF), .layer = 7
+#define SGD .optimizer = TRM_OPT_SGD
+#define ADAM .optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define ADAMW .optimizer = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8
+#define RAW(type) .raw_type = TRM_##type
+#define TOKENS .out_tokens = true
+#define NORM1(m, s) .norm_count = 1, .mean = (const double[]){m}, .std = (const double[]){s}
+#define NORM3                                                                                        \
+    .norm_count = 3, .mean = (const double[]){0.49, 0.48, 0.45}, .std = (const double[]){0.25, 0.24, 0.26}
+
+/* clang-format off */
+const op_case op_small_cases[] = {
+    {&linear, "7 -> 5, one sample", D(1, S1(7), .out = S1(5), BIAS)},
+    {&linear, "no bias", D(3, S1(7), .out = S1(5), .bias = false)},
+    {&linear, "1 -> 1", D(5, S1(1), .out = S1(1), BIAS, ACC)},
+    {&linear, "rows of a sequence", D(3, S2(4, 6), .out = S2(4, 9), BIAS)},
+    {&linear, "added to gradients", D(5, S1(17), .out = S1(33), BIAS, ACC)},
+    {&linear, "with residual", D(5, S2(3, 8), .out = S2(3, 8), BIAS, RESIDUAL)},
+    {&linear, "residual, no bias", D(1, S2(3, 8), .out = S2(3, 5), RESIDUAL)},
+    {&linear, "relu", D(5, S1(13), .out = S1(6), BIAS, RELU)},
+    {&linear, "gelu", D(5, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU)},
+    {&linear, "gelu tanh", D(3, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU_TANH)},
+    {&linear, "tanh, added", D(5, S1(5), .out = S1(7), BIAS, .act = TRM_ACT_TANH, ACC)},
+    {&linear, "sigmoid, no bias", D(3, S1(5), .out = S1(7), .act = TRM_ACT_SIGMOID)},
+
+    {&conv, "1x1", D(1, S3(3, 4, 5), .out = S3(2, 4, 5), SQUARE(1, 1, 0), .groups = 1, BIAS)},
+    {&conv, "1x1 stride 2, no bias", D(3, S3(4, 5, 7), .out = S3(6, 3, 4), SQUARE(1, 2, 0), .groups = 1)},
+    {&conv, "3x3 padded, relu", D(5, S3(3, 6, 5), .out = S3(4, 6, 5), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU)},
+    {&conv, "3x3 stride 2, added", D(5, S3(2, 7, 9), .out = S3(3, 4, 5), SQUARE(3, 2, 1), .groups = 1, BIAS, ACC)},
+    {&conv, "kernel 2x5, stride 3x2, pad 1x2", D(3, S3(2, 8, 9), .out = S3(3, 3, 5), WINDOW(2, 5, 3, 2, 1, 2), .groups = 1, BIAS)},
+    {&conv, "stride leaves a rest", D(1, S3(1, 8, 8), .out = S3(2, 2, 2), SQUARE(3, 3, 0), .groups = 1, BIAS)},
+    {&conv, "kernel as large as the image", D(3, S3(2, 4, 3), .out = S3(5, 1, 1), WINDOW(4, 3, 1, 1, 0, 0), .groups = 1, BIAS)},
+    {&conv, "pad as large as the kernel", D(1, S3(1, 3, 3), .out = S3(2, 6, 6), SQUARE(2, 1, 2), .groups = 1, BIAS)},
+    {&conv, "two groups, relu", D(3, S3(4, 5, 5), .out = S3(6, 5, 5), SQUARE(3, 1, 1), .groups = 2, BIAS, RELU)},
+    {&conv, "depthwise", D(5, S3(5, 6, 6), .out = S3(5, 3, 3), SQUARE(3, 2, 1), .groups = 5, BIAS)},
+    {&conv, "depthwise, two per channel", D(1, S3(3, 4, 4), .out = S3(6, 4, 4), SQUARE(3, 1, 1), .groups = 3, ACC)},
+
+    {&pool, "max 2x2", D(3, S3(3, 4, 6), .out = S3(3, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
+    {&pool, "max 2x2, rest left out", D(5, S3(2, 5, 7), .out = S3(2, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
+    {&pool, "max 3x3 overlapping, padded, added", D(5, S3(4, 7, 6), .out = S3(4, 4, 3), SQUARE(3, 2, 1), .pool = TRM_POOL_MAX, ACC)},
+    {&pool, "max 3x2, stride 1", D(1, S3(1, 4, 4), .out = S3(1, 2, 3), WINDOW(3, 2, 1, 1, 0, 0), .pool = TRM_POOL_MAX)},
+    {&pool, "avg 2x2", D(5, S3(3, 4, 6), .out = S3(3, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_AVG)},
+    {&pool, "avg 3x3 padded, rest left out, added", D(3, S3(2, 6, 7), .out = S3(2, 3, 4), SQUARE(3, 2, 1), .pool = TRM_POOL_AVG, ACC)},
+    {&pool, "avg over the whole image", D(1, S3(5, 3, 4), .out = S3(5, 1, 1), WINDOW(3, 4, 1, 1, 0, 0), .pool = TRM_POOL_AVG)},
+
+    {&batch_norm, "image", D(5, S3(3, 4, 5), .out = S3(3, 4, 5), BN)},
+    {&batch_norm, "one image, relu", D(1, S3(2, 5, 3), BN, RELU)},
+    {&batch_norm, "residual and relu, added", D(5, S3(3, 3, 2), BN, RELU, RESIDUAL, ACC)},
+    {&batch_norm, "residual", D(3, S3(4, 2, 2), BN, RESIDUAL)},
+    {&batch_norm, "features", D(5, S1(6), BN)},
+    {&batch_norm_eval, "image", D(5, S3(3, 4, 5), BN), EVAL},
+    {&batch_norm_eval, "residual and relu", D(3, S3(5, 2, 3), BN, RELU, RESIDUAL), EVAL},
+
+    {&layer_norm, "rows", D(5, S2(3, 7), LN, BIAS)},
+    {&layer_norm, "one row, added", D(1, S1(9), LN, BIAS, ACC, ACC_W)},
+    {&layer_norm, "added to dx only", D(3, S2(2, 5), LN, BIAS, ACC)},
+    {&layer_norm, "added to dw only", D(3, S2(2, 5), LN, BIAS, ACC_W)},
+    {&layer_norm, "weight only", D(3, S2(2, 5), LN)},
+    {&layer_norm, "no weight", D(5, S2(2, 5), LN), .without = A(W) | A(DW)},
+
+    {&act, "relu", D(5, S1(7), RELU)},
+    {&act, "gelu", D(3, S2(2, 7), .act = TRM_ACT_GELU)},
+    {&act, "gelu tanh, added", D(5, S3(3, 2, 2), .act = TRM_ACT_GELU_TANH, ACC)},
+    {&act, "tanh", D(1, S1(13), .act = TRM_ACT_TANH)},
+    {&act, "sigmoid, added", D(3, S1(5), .act = TRM_ACT_SIGMOID, ACC)},
+    {&act, "relu, added", D(3, S1(5), RELU, ACC)},
+
+    {&dropout, "features", D(5, S1(37), .p = 0.25, SEED)},
+    {&dropout, "image, added", D(3, S3(3, 5, 4), .p = 0.5, SEED, ACC)},
+    {&dropout, "sequence, later slice", D(5, S2(7, 3), .p = 0.1, SEED, .first = 4)},
+    {&dropout, "p = 0", D(1, S1(9), .p = 0, SEED)},
+    {&dropout_in_place, "image", D(5, S3(3, 5, 4), .p = 0.3, SEED)},
+
+    {&flatten, "image", D(5, S3(3, 4, 5), .out = S1(60))},
+    {&flatten, "image, added", D(3, S3(2, 1, 7), .out = S1(14), ACC)},
+    {&flatten, "sequence", D(1, S2(4, 5), .out = S1(20))},
+
+    {&embed, "tokens", D(5, S1(6), .out = S2(6, 4), .count = 11)},
+    {&embed, "tokens, added", D(3, S1(9), .out = S2(9, 5), .count = 7, ACC)},
+    {&posemb, "positions", D(5, S2(4, 6), .out = S2(4, 6))},
+    {&posemb, "positions, added", D(3, S2(5, 3), .out = S2(5, 3), ACC)},
+
+    {&attention, "full, one head", D(3, S2(5, 12), .out = S2(5, 4), .heads = 1)},
+    {&attention, "full, three heads, added", D(5, S2(6, 27), .out = S2(6, 9), .heads = 3, ACC)},
+    {&attention, "causal, one head", D(1, S2(7, 15), .out = S2(7, 5), .heads = 1, .causal = true)},
+    {&attention, "causal, three heads", D(5, S2(9, 36), .out = S2(9, 12), .heads = 3, .causal = true)},
+    {&attention, "one position", D(3, S2(1, 6), .out = S2(1, 2), .heads = 2, .causal = true)},
+
+    {&add, "two values", D(5, S1(9))},
+    {&add, "two images, relu", D(3, S3(3, 2, 4), RELU)},
+    {&add_in_place, "relu", D(5, S3(3, 2, 4), RELU)},
+    {&add_into, "gradients", D(5, S2(3, 7))},
+    {&copy, "gradients", D(3, S2(3, 7))},
+
+    {&cross_entropy, "ten classes", D(5, S1(10))},
+    {&cross_entropy, "tokens", D(3, S2(4, 7))},
+    {&cross_entropy, "two classes", D(1, S1(2))},
+    {&cross_entropy, "large logits", D(5, S1(6)), .spread = 30},
+    {&mean_squares, "features", D(5, S1(3))},
+    {&mean_squares, "image", D(3, S3(2, 3, 4))},
+};
+const int op_small_count = sizeof op_small_cases / sizeof *op_small_cases;
+
+const op_case op_large_cases[] = {
+    {&linear, "mnist 784 -> 512 relu", D(32, S1(784), .out = S1(512), BIAS, RELU)},
+    {&linear, "512 -> 10", D(67, S1(512), .out = S1(10), BIAS)},
+    {&linear, "gpt 256 -> 1024 gelu tanh", D(1, S2(128, 256), .out = S2(128, 1024), BIAS, .act = TRM_ACT_GELU_TANH)},
+    {&linear, "gpt 1024 -> 256 residual", D(1, S2(128, 1024), .out = S2(128, 256), BIAS, RESIDUAL)},
+    {&linear, "gpt 256 -> 768, added", D(1, S2(128, 256), .out = S2(128, 768), BIAS, ACC)},
+    {&linear, "gelu, 131 rows", D(131, S1(67), .out = S1(129), BIAS, .act = TRM_ACT_GELU)},
+    {&linear, "sigmoid, eval", D(33, S1(40), .out = S1(70), BIAS, .act = TRM_ACT_SIGMOID), EVAL},
+
+    {&conv, "lenet 1 -> 20", D(4, S3(1, 28, 28), .out = S3(20, 24, 24), SQUARE(5, 1, 0), .groups = 1, BIAS, RELU)},
+    {&conv, "lenet 20 -> 50", D(3, S3(20, 12, 12), .out = S3(50, 8, 8), SQUARE(5, 1, 0), .groups = 1, BIAS)},
+    {&conv, "resnet 3 -> 16", D(2, S3(3, 32, 32), .out = S3(16, 32, 32), SQUARE(3, 1, 1), .groups = 1)},
+    {&conv, "resnet 16 -> 16, added", D(2, S3(16, 32, 32), .out = S3(16, 32, 32), SQUARE(3, 1, 1), .groups = 1, ACC)},
+    {&conv, "resnet 16 -> 32 stride 2", D(2, S3(16, 32, 32), .out = S3(32, 16, 16), SQUARE(3, 2, 1), .groups = 1)},
+    {&conv, "resnet 16 -> 32 1x1 stride 2", D(3, S3(16, 32, 32), .out = S3(32, 16, 16), SQUARE(1, 2, 0), .groups = 1)},
+    {&conv, "resnet 64 -> 64 relu", D(1, S3(64, 8, 8), .out = S3(64, 8, 8), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU)},
+    {&conv, "depthwise 32", D(2, S3(32, 14, 14), .out = S3(32, 14, 14), SQUARE(3, 1, 1), .groups = 32, BIAS)},
+
+    {&pool, "lenet max", D(8, S3(20, 24, 24), .out = S3(20, 12, 12), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
+    {&pool, "resnet max 3x3", D(3, S3(16, 33, 31), .out = S3(16, 17, 16), SQUARE(3, 2, 1), .pool = TRM_POOL_MAX, ACC)},
+    {&pool, "resnet avg 8x8", D(7, S3(64, 8, 8), .out = S3(64, 1, 1), SQUARE(8, 1, 0), .pool = TRM_POOL_AVG)},
+
+    {&batch_norm, "16 channels relu", D(4, S3(16, 32, 32), BN, RELU)},
+    {&batch_norm, "64 channels residual relu", D(9, S3(64, 8, 8), BN, RELU, RESIDUAL)},
+    {&batch_norm, "512 features, added", D(33, S1(512), BN, ACC)},
+    {&batch_norm_eval, "64 channels residual relu", D(5, S3(64, 8, 8), BN, RELU, RESIDUAL), EVAL},
+    {&layer_norm, "256", D(2, S2(128, 256), LN, BIAS)},
+    {&layer_norm, "257, added", D(3, S2(67, 257), LN, BIAS, ACC, ACC_W)},
+    {&layer_norm, "far from zero", D(2, S2(31, 64), LN, BIAS), .spread = 100},
+
+    {&act, "gelu tanh", D(3, S2(128, 257), .act = TRM_ACT_GELU_TANH)},
+    {&act, "gelu, wide", D(3, S2(64, 257), .act = TRM_ACT_GELU), .spread = 5},
+    {&act, "tanh, wide", D(3, S2(64, 257), .act = TRM_ACT_TANH), .spread = 5},
+    {&act, "sigmoid, wide", D(3, S2(64, 257), .act = TRM_ACT_SIGMOID), .spread = 10},
+    {&dropout, "sequence", D(3, S2(128, 256), .p = 0.1, SEED, .first = 2)},
+    {&dropout, "image", D(3, S3(20, 12, 12), .p = 0.5, SEED)},
+    {&flatten, "lenet", D(9, S3(50, 4, 4), .out = S1(800))},
+    {&embed, "gpt", D(3, S1(128), .out = S2(128, 256), .count = 256)},
+    {&posemb, "gpt", D(3, S2(128, 256), .out = S2(128, 256))},
+
+    {&attention, "gpt 128, causal", D(2, S2(128, 768), .out = S2(128, 256), .heads = 4, .causal = true)},
+    {&attention, "128, full, peaks", D(2, S2(128, 192), .out = S2(128, 64), .heads = 2), .spread = 3},
+    {&attention, "131 of 24, causal, added", D(3, S2(131, 144), .out = S2(131, 48), .heads = 2, .causal = true, ACC)},
+    {&attention, "512, causal", D(1, S2(512, 192), .out = S2(512, 64), .heads = 2, .causal = true)},
+    {&attention, "1024, causal", D(1, S2(1024, 96), .out = S2(1024, 32), .heads = 1, .causal = true)},
+
+    {&add, "image, relu", D(3, S3(16, 32, 32), RELU)},
+    {&cross_entropy, "256 classes", D(3, S2(128, 256))},
+    {&cross_entropy, "256 classes, large logits", D(3, S2(16, 256)), .spread = 1000},
+    {&cross_entropy, "1000 classes, eval", D(9, S1(1000)), EVAL},
+    {&mean_squares, "image, eval", D(3, S3(3, 32, 32)), EVAL},
+    {&mean_squares, "1000 features", D(17, S1(1000))},
+
+    {&update, "sgd", D(0, {0}, .count = 1001, SGD), .steps = 3},
+    {&update, "sgd, decay", D(0, {0}, .count = 7, SGD, .weight_decay = 0.01), .steps = 3},
+    {&update, "sgd, momentum, decay", D(0, {0}, .count = 1001, SGD, .beta1 = 0.9, .weight_decay = 5e-4), .steps = 3},
+    {&update, "sgd, nesterov", D(0, {0}, .count = 4099, SGD, .beta1 = 0.9, .nesterov = true, .weight_decay = 5e-4), .steps = 3},
+    {&update, "adam", D(0, {0}, .count = 1001, ADAM), .steps = 3},
+    {&update, "adam, decay", D(0, {0}, .count = 1, ADAM, .weight_decay = 0.1), .steps = 3},
+    {&update, "adamw", D(0, {0}, .count = 70001, ADAMW, .weight_decay = 0.1), .steps = 3},
+
+    {&load_x, "mnist u8", D(5, {0}, .out = S3(1, 28, 28), RAW(U8), .scale = 1 / 255.0, .raw_stride = 784, NORM1(0.1307, 0.3081))},
+    {&load_x, "u8 chw, per channel", D(5, {0}, .out = S3(3, 9, 7), RAW(U8), .scale = 1 / 255.0, .raw_stride = 189, NORM3)},
+    {&load_x, "u8 hwc, per channel, padded stride", D(3, {0}, .out = S3(3, 9, 7), RAW(U8), .raw_hwc = true, .scale = 1 / 255.0, .raw_stride = 200, NORM3)},
+    {&load_x, "i16 chw, later slice", D(3, {0}, .out = S3(3, 5, 6), RAW(I16), .scale = 1 / 256.0, .raw_stride = 180, .first = 2, NORM3)},
+    {&load_x, "f16 hwc", D(3, {0}, .out = S3(3, 5, 6), RAW(F16), .raw_hwc = true, .scale = 1, .raw_stride = 180, NORM3)},
+    {&load_x, "bf16 chw", D(1, {0}, .out = S3(3, 5, 6), RAW(BF16), .scale = 1, .raw_stride = 180)},
+    {&load_x, "f32 chw, scale", D(5, {0}, .out = S3(5, 3, 4), RAW(F32), .scale = -2.5, .raw_stride = 240)},
+    {&load_x, "f32 hwc, per channel", D(5, {0}, .out = S3(3, 11, 4), RAW(F32), .raw_hwc = true, .scale = 1, .raw_stride = 528, NORM3)},
+    {&load_x, "f64 features", D(5, {0}, .out = S1(17), RAW(F64), .scale = 1, .raw_stride = 136, NORM1(-0.3, 2))},
+    {&load_x, "f64 sequence", D(3, {0}, .out = S2(5, 4), RAW(F64), .scale = 1, .raw_stride = 160)},
+    {&load_x, "i8, u16, u32 ...: i8", D(3, {0}, .out = S1(9), RAW(I8), .scale = 0.5, .raw_stride = 9)},
+    {&load_x, "u16 features", D(3, {0}, .out = S1(9), RAW(U16), .scale = 0.5, .raw_stride = 18)},
+    {&load_x, "u32 features", D(3, {0}, .out = S1(9), RAW(U32), .scale = 1e-9, .raw_stride = 36)},
+    {&load_x, "i32 features", D(3, {0}, .out = S1(9), RAW(I32), .scale = 1e-9, .raw_stride = 36)},
+    {&load_x, "i64 features", D(3, {0}, .out = S1(9), RAW(I64), .scale = 1e-3, .raw_stride = 72)},
+    {&load_x, "tokens u8", D(5, {0}, .out = S1(13), RAW(U8), TOKENS, .raw_stride = 13)},
+    {&load_x, "tokens u16, stride one more", D(5, {0}, .out = S1(16), RAW(U16), TOKENS, .raw_stride = 34, .first = 1)},
+    {&load_x, "tokens i32", D(3, {0}, .out = S1(16), RAW(I32), TOKENS, .raw_stride = 64)},
+    {&load_x, "tokens i64", D(3, {0}, .out = S1(16), RAW(I64), TOKENS, .raw_stride = 128)},
+    {&load_y, "classes u8", D(5, {0}, .out = {0}, RAW(U8), TOKENS, .raw_stride = 1)},
+    {&load_y, "classes i64, later slice", D(5, {0}, .out = {0}, RAW(I64), TOKENS, .raw_stride = 8, .first = 3)},
+    {&load_y, "tokens u16", D(3, {0}, .out = S1(16), RAW(U16), TOKENS, .raw_stride = 32)},
+    {&load_y, "f32 targets", D(5, {0}, .out = S1(3), RAW(F32), .scale = 1, .raw_stride = 12)},
+    {&load_y, "f64 image targets", D(3, {0}, .out = S3(2, 3, 5), RAW(F64), .scale = 2, .raw_stride = 240, NORM1(1, 3))},
+};
+const int op_large_count = sizeof op_large_cases / sizeof *op_large_cases;
