@@ -17,8 +17,8 @@ static inline const trm_kernels *trm_cpu_kernels(const trm_device *d) { return (
 /* One function per family plans all phases of its ops: sets op->run, op->state, op->saved_bytes, op->scratch_bytes, op->impl.
  * `bind` and `destroy` hooks of a family live in its op state's first field (see cpu.c). */
 trm_status trm_cpu_plan_linear(trm_device *d, trm_op *op);      /* dense.c: dnnl_sgemm + fused loops */
-trm_status trm_cpu_plan_conv(trm_device *d, trm_op *op);        /* onednn.c */
-trm_status trm_cpu_plan_pool(trm_device *d, trm_op *op);        /* onednn.c */
+trm_status trm_cpu_plan_conv(trm_device *d, trm_op *op);        /* conv.c: oneDNN */
+trm_status trm_cpu_plan_pool(trm_device *d, trm_op *op);        /* pool.c: own loops */
 trm_status trm_cpu_plan_attention(trm_device *d, trm_op *op);   /* attention.c: blocked, dnnl_sgemm + fused softmax loops */
 trm_status trm_cpu_plan_batch_norm(trm_device *d, trm_op *op);  /* norm.c */
 trm_status trm_cpu_plan_layer_norm(trm_device *d, trm_op *op);  /* norm.c */
@@ -31,13 +31,15 @@ trm_status trm_cpu_plan_update(trm_device *d, trm_op *op);      /* update.c: UPD
 /* Every state that a family allocates begins with this. */
 typedef struct trm_cpu_state {
     trm_status (*bind)(trm_op *op);     /* may be NULL */
-    void (*destroy)(trm_op *op);        /* may be NULL: trm_free(op->state) */
+    void (*destroy)(trm_op *op);        /* may be NULL; releases what the state holds, cpu.c frees the state */
 } trm_cpu_state;
 
-/* sgemm on row-major matrices, C[m,n] = alpha op(A) op(B) + beta C; ta/tb 'N' or 'T'.  onednn.c. */
+/* sgemm on row-major matrices, C[m,n] = alpha op(A) op(B) + beta C; ta/tb 'N' or 'T'.  onednn.c.  Inside a
+ * parallel region it uses the calling thread only. */
 trm_status trm_cpu_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 trm_status trm_cpu_onednn_open(trm_device *d);
 void trm_cpu_onednn_close(trm_device *d);
+const char *trm_cpu_onednn_version(char *buf, size_t cap);      /* "oneDNN 2.6.3" */
 
 #endif

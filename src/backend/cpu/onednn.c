@@ -1,0 +1,362 @@
+/* onednn: the engine, matrix products and convolutions of oneDNN; the one file that knows its versions.
+ *
+ * 2.x (Debian 12 has 2.6) describes an operation in a struct and memory by value; 3.x has one call per
+ * operation and memory descriptors behind pointers.  The first section levels that; below it nothing
+ * asks for the version.  Scratchpads are the caller's, so that running a primitive allocates nothing. */
+#include "onednn.h"
+
+#include <dnnl.h>
+#include <string.h>
+
+typedef struct onednn {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+} onednn;
+
+struct trm_dnn {
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t primitive;
+    dnnl_stream_t stream;
+    int args;
+    dnnl_exec_arg_t arg[TRM_DNN_SLOTS];
+    trm_dnn_slot slot[TRM_DNN_SLOTS];   /* of each arg */
+    int id[TRM_DNN_SLOTS];              /* DNNL_ARG_* of each slot, 0 where it has none */
+};
+
+static const char *status_text(dnnl_status_t s) {
+    switch (s) {
+    case dnnl_out_of_memory: return "out of memory";
+    case dnnl_invalid_arguments: return "invalid arguments";
+    case dnnl_unimplemented: return "not implemented";
+    default: return "run-time error";
+    }
+}
+
+static trm_status failed(dnnl_status_t s, const char *what) {
+    trm_status code = s == dnnl_out_of_memory ? TRM_MEMORY : s == dnnl_unimplemented ? TRM_MACHINE : TRM_INTERNAL;
+    return trm_fail(code, "oneDNN %d.%d: %s: %s", dnnl_version()->major, dnnl_version()->minor, what, status_text(s));
+}
+
+#define DNN_TRY(expr, what)                                        \
+    do {                                                           \
+        dnnl_status_t dnn_try_ = (expr);                           \
+        if (dnn_try_ != dnnl_success) return failed(dnn_try_, what); \
+    } while (0)
+
+/* ---- the versions ------------------------------------------------------------------------ */
+
+/* What a convolution is made of. */
+typedef struct conv_parts {
+    const trm_op_desc *op;
+    dnnl_dims_t strides, padding, dilation;
+} conv_parts;
+
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef dnnl_memory_desc_t memory_desc;                     /* owned */
+typedef const_dnnl_memory_desc_t memory_view;               /* borrowed */
+static memory_view view(const memory_desc *m) { return *m; }
+static void memory_desc_free(memory_desc *m) {
+    if (*m) dnnl_memory_desc_destroy(*m);
+}
+
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_create_with_tag(m, rank, dims, dnnl_f32, tag);
+}
+
+static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
+    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef); }
+
+static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c, memory_view x,
+                               memory_view w, memory_view b, memory_view y, dnnl_primitive_attr_t attr,
+                               dnnl_primitive_desc_t hint) {
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    switch (c->op->kind) {
+    case TRM_OP_CONV_FWD:
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, direct, x, w, b, y,
+                                                              c->strides, c->dilation, c->padding, c->padding, attr);
+    case TRM_OP_CONV_BWD_X:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, engine, direct, x, w, y, c->strides, c->dilation, c->padding, c->padding, hint, attr);
+    default:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            out, engine, direct, x, w, b, y, c->strides, c->dilation, c->padding, c->padding, hint, attr);
+    }
+}
+
+#else
+
+typedef dnnl_memory_desc_t memory_desc;
+typedef const dnnl_memory_desc_t *memory_view;
+static memory_view view(const memory_desc *m) { return m->ndims > 0 ? m : NULL; }
+static void memory_desc_free(memory_desc *m) { (void)m; }
+
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_init_by_tag(m, rank, dims, dnnl_f32, tag);
+}
+
+static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
+    return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
+
+static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c, memory_view x,
+                               memory_view w, memory_view b, memory_view y, dnnl_primitive_attr_t attr,
+                               dnnl_primitive_desc_t hint) {
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s;
+    switch (c->op->kind) {
+    case TRM_OP_CONV_FWD:
+        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, direct, x, w, b, y, c->strides,
+                                                       c->dilation, c->padding, c->padding);
+        break;
+    case TRM_OP_CONV_BWD_X:
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, direct, x, w, y, c->strides, c->dilation, c->padding,
+                                                             c->padding);
+        break;
+    default:
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, direct, x, w, b, y, c->strides, c->dilation,
+                                                                c->padding, c->padding);
+    }
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, hint) : s;
+}
+
+#endif
+
+/* ---- the engine --------------------------------------------------------------------------- */
+
+static onednn *library(const trm_device *d) { return ((const trm_cpu *)d->state)->onednn; }
+
+trm_status trm_cpu_onednn_open(trm_device *d) {
+    onednn *lib = trm_alloc(sizeof *lib, "oneDNN");
+    if (!lib) return TRM_MEMORY;
+    ((trm_cpu *)d->state)->onednn = lib;
+    DNN_TRY(dnnl_engine_create(&lib->engine, dnnl_cpu, 0), "opening the CPU");
+    DNN_TRY(dnnl_stream_create(&lib->stream, lib->engine, dnnl_stream_default_flags), "opening a stream");
+    return TRM_OK;
+}
+
+void trm_cpu_onednn_close(trm_device *d) {
+    onednn *lib = library(d);
+    if (!lib) return;
+    if (lib->stream) dnnl_stream_destroy(lib->stream);
+    if (lib->engine) dnnl_engine_destroy(lib->engine);
+    trm_free(lib);
+    ((trm_cpu *)d->state)->onednn = NULL;
+}
+
+const char *trm_cpu_onednn_version(char *buf, size_t cap) {
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(buf, cap, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    return buf;
+}
+
+trm_status trm_cpu_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                         const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    DNN_TRY(dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), "a matrix product");
+    return TRM_OK;
+}
+
+/* ---- primitives --------------------------------------------------------------------------- */
+
+static memory_view slot_desc(const trm_dnn *p, trm_dnn_slot slot) {
+    return dnnl_primitive_desc_query_md(p->desc, dnnl_query_exec_arg_md, p->id[slot]);
+}
+
+size_t trm_dnn_bytes(const trm_dnn *p, trm_dnn_slot slot) {
+    memory_view m = p->id[slot] ? slot_desc(p, slot) : NULL;
+    return m ? dnnl_memory_desc_get_size(m) : 0;
+}
+
+const char *trm_dnn_impl(const trm_dnn *p) {
+    const char *name = NULL;
+    dnnl_status_t s = dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, (void *)&name);
+    return s == dnnl_success && name ? name : "unknown";
+}
+
+void trm_dnn_bind(trm_dnn *p, trm_dnn_slot slot, void *buffer) {
+    for (int i = 0; i < p->args; i++)
+        if (p->slot[i] == slot) dnnl_memory_set_data_handle(p->arg[i].memory, buffer);
+}
+
+trm_status trm_dnn_run(const trm_dnn *p) {
+    DNN_TRY(dnnl_primitive_execute(p->primitive, p->stream, p->args, p->arg), "running a primitive");
+    return TRM_OK;
+}
+
+void trm_dnn_destroy(trm_dnn *p) {
+    if (!p) return;
+    for (int i = 0; i < p->args; i++) dnnl_memory_destroy(p->arg[i].memory);
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+    if (p->desc) dnnl_primitive_desc_destroy(p->desc);
+    trm_free(p);
+}
+
+/* Makes the primitive of p->desc and an argument for each buffer that it has. */
+static trm_status finish(const onednn *lib, trm_dnn *p) {
+    p->stream = lib->stream;
+    DNN_TRY(dnnl_primitive_create(&p->primitive, p->desc), "creating a primitive");
+    for (int slot = 0; slot < TRM_DNN_SLOTS; slot++) {
+        if (trm_dnn_bytes(p, slot) == 0) continue;
+        dnnl_exec_arg_t *arg = &p->arg[p->args];
+        arg->arg = p->id[slot];
+        DNN_TRY(dnnl_memory_create(&arg->memory, slot_desc(p, slot), lib->engine, DNNL_MEMORY_NONE), "a memory object");
+        p->slot[p->args++] = (trm_dnn_slot)slot;
+    }
+    return TRM_OK;
+}
+
+typedef dnnl_status_t (*append_fn)(dnnl_post_ops_t ops);
+
+/* Attributes: the caller's scratchpad and at most one fused operation. */
+static trm_status make_attr(append_fn append, dnnl_primitive_attr_t *out) {
+    DNN_TRY(dnnl_primitive_attr_create(out), "attributes");
+    DNN_TRY(dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), "attributes");
+    if (!append) return TRM_OK;
+    dnnl_post_ops_t ops;
+    DNN_TRY(dnnl_post_ops_create(&ops), "attributes");
+    dnnl_status_t s = append(ops);
+    if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(*out, ops);
+    dnnl_post_ops_destroy(ops);
+    DNN_TRY(s, "attributes");
+    return TRM_OK;
+}
+
+/* ---- convolution --------------------------------------------------------------------------- */
+
+typedef struct conv_memory {
+    memory_desc x, w, b, y;
+} conv_memory;
+
+static void conv_memory_free(conv_memory *m) {
+    memory_desc_free(&m->x);
+    memory_desc_free(&m->w);
+    memory_desc_free(&m->b);
+    memory_desc_free(&m->y);
+}
+
+static trm_status weights_memory(const trm_op_desc *op, bool plain, memory_desc *out) {
+    int64_t o = op->out.dim[0], i = op->in.dim[0], g = op->groups;
+    dnnl_dims_t one = {o, i, op->kernel[0], op->kernel[1]};
+    dnnl_dims_t many = {g, o / g, i / g, op->kernel[0], op->kernel[1]};
+    dnnl_format_tag_t tag = !plain ? dnnl_format_tag_any : g == 1 ? dnnl_oihw : dnnl_goihw;
+    DNN_TRY(memory_desc_make(out, g == 1 ? 4 : 5, g == 1 ? one : many, tag), "weights");
+    return TRM_OK;
+}
+
+static trm_status conv_memory_make(const trm_op_desc *op, conv_memory *m) {
+    const int64_t *in = op->in.dim, *out = op->out.dim;
+    dnnl_dims_t x = {op->n, in[0], in[1], in[2]}, y = {op->n, out[0], out[1], out[2]}, b = {out[0]};
+    DNN_TRY(memory_desc_make(&m->x, 4, x, dnnl_nhwc), "images");
+    DNN_TRY(memory_desc_make(&m->y, 4, y, dnnl_nhwc), "images");
+    if (op->bias) DNN_TRY(memory_desc_make(&m->b, 1, b, dnnl_a), "biases");
+    return weights_memory(op, false, &m->w);
+}
+
+static conv_parts conv_parts_of(const trm_op_desc *op) {
+    return (conv_parts){.op = op,
+                        .strides = {op->stride[0], op->stride[1]},
+                        .padding = {op->pad[0], op->pad[1]}};
+}
+
+/* A backward pass is described with the forward one as a hint. */
+static dnnl_status_t conv_pass(const onednn *lib, const trm_op_desc *op, const conv_memory *m,
+                               dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out) {
+    conv_parts parts = conv_parts_of(op);
+    memory_view x = view(&m->x), w = view(&m->w), b = op->bias ? view(&m->b) : NULL, y = view(&m->y);
+    if (op->kind == TRM_OP_CONV_FWD) return conv_desc(out, lib->engine, &parts, x, w, b, y, attr, NULL);
+    trm_op_desc forward = *op;
+    forward.kind = TRM_OP_CONV_FWD;
+    conv_parts forward_parts = conv_parts_of(&forward);
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_status_t s = conv_desc(&hint, lib->engine, &forward_parts, x, w, b, y, NULL, NULL);
+    if (s != dnnl_success) return s;
+    s = conv_desc(out, lib->engine, &parts, x, w, b, y, attr, hint);
+    dnnl_primitive_desc_destroy(hint);
+    return s;
+}
+
+static void conv_ids(const trm_op_desc *op, int id[TRM_DNN_SLOTS]) {
+    bool x = op->kind == TRM_OP_CONV_BWD_X, w = op->kind == TRM_OP_CONV_BWD_W;
+    id[TRM_DNN_SRC] = x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    id[TRM_DNN_WEIGHTS] = w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
+    id[TRM_DNN_BIAS] = x || !op->bias ? 0 : w ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS;
+    id[TRM_DNN_DST] = x || w ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST;
+    id[TRM_DNN_SCRATCH] = DNNL_ARG_SCRATCHPAD;
+}
+
+static trm_status conv_build(const onednn *lib, const trm_op_desc *op, trm_dnn *p) {
+    bool relu = op->kind == TRM_OP_CONV_FWD && op->act == TRM_ACT_RELU;
+    dnnl_primitive_attr_t attr = NULL;
+    conv_memory m = {0};
+    trm_status status;
+    TRM_GOTO(make_attr(relu ? append_relu : NULL, &attr));
+    TRM_GOTO(conv_memory_make(op, &m));
+    dnnl_status_t s = conv_pass(lib, op, &m, attr, &p->desc);
+    if (s != dnnl_success) TRM_GOTO(failed(s, "this convolution"));
+    conv_ids(op, p->id);
+    status = finish(lib, p);
+out:
+    conv_memory_free(&m);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+trm_status trm_dnn_conv(const trm_device *d, const trm_op_desc *desc, trm_dnn **out) {
+    trm_dnn *p = trm_alloc(sizeof *p, "a convolution");
+    if (!p) return TRM_MEMORY;
+    trm_status status = conv_build(library(d), desc, p);
+    if (status != TRM_OK) {
+        trm_dnn_destroy(p);
+        return status;
+    }
+    *out = p;
+    return TRM_OK;
+}
+
+/* ---- weights in and out of a convolution's layout ------------------------------------------- */
+
+static trm_status reorder_build(const onednn *lib, memory_view from, memory_view to, bool add, trm_dnn *p) {
+    dnnl_primitive_attr_t attr = NULL;
+    trm_status status;
+    TRM_GOTO(make_attr(add ? append_sum : NULL, &attr));
+    dnnl_status_t s = dnnl_reorder_primitive_desc_create(&p->desc, from, lib->engine, to, lib->engine, attr);
+    if (s != dnnl_success) TRM_GOTO(failed(s, "changing the layout of weights"));
+    p->id[TRM_DNN_SRC] = DNNL_ARG_FROM;
+    p->id[TRM_DNN_DST] = DNNL_ARG_TO;
+    p->id[TRM_DNN_SCRATCH] = DNNL_ARG_SCRATCHPAD;
+    status = finish(lib, p);
+out:
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static trm_status reorder_make(const onednn *lib, memory_view from, memory_view to, bool add, trm_dnn **out) {
+    trm_dnn *p = trm_alloc(sizeof *p, "a change of layout");
+    if (!p) return TRM_MEMORY;
+    trm_status status = reorder_build(lib, from, to, add, p);
+    if (status != TRM_OK) {
+        trm_dnn_destroy(p);
+        return status;
+    }
+    *out = p;
+    return TRM_OK;
+}
+
+trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack, bool add,
+                                trm_dnn **out) {
+    memory_desc plain = {0};
+    *out = NULL;
+    trm_status status = weights_memory(desc, true, &plain);
+    memory_view packed = slot_desc(conv, TRM_DNN_WEIGHTS);
+    bool same = status == TRM_OK && dnnl_memory_desc_equal(packed, view(&plain));
+    if (status == TRM_OK && (!same || add))
+        status = reorder_make(library(d), pack ? view(&plain) : packed, pack ? packed : view(&plain), add, out);
+    memory_desc_free(&plain);
+    return status;
+}

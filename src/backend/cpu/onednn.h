@@ -1,0 +1,35 @@
+/* onednn: what the CPU back end asks of oneDNN, behind calls that hide its version.  onednn.c alone includes
+ * <dnnl.h> and knows how the APIs of 2.x and 3.x differ. */
+#ifndef TRM_CPU_ONEDNN_H
+#define TRM_CPU_ONEDNN_H
+
+#include "cpu_impl.h"
+
+/* The buffers of a primitive.  In a backward pass the name of its output stands for the gradient:
+ * CONV_BWD_X reads DST (the gradient of Y) and WEIGHTS and writes SRC (the gradient of X);
+ * CONV_BWD_W reads SRC (X) and DST and writes WEIGHTS and BIAS.  A reorder goes from SRC to DST. */
+typedef enum trm_dnn_slot {
+    TRM_DNN_SRC,
+    TRM_DNN_WEIGHTS,
+    TRM_DNN_BIAS,
+    TRM_DNN_DST,
+    TRM_DNN_SCRATCH,
+    TRM_DNN_SLOTS
+} trm_dnn_slot;
+
+typedef struct trm_dnn trm_dnn;         /* one primitive and its buffers */
+
+/* The convolution of a description (its kind names the pass): activations (H,W,C), weights as the library likes them. */
+trm_status trm_dnn_conv(const trm_device *d, const trm_op_desc *desc, trm_dnn **out);
+/* The pass from plain weights (O,I/groups,kh,kw) into the convolution's (pack), or back (!pack), where `add` adds to
+ * what is there.  *out is NULL where the convolution takes them plain and nothing is to be added. */
+trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack, bool add,
+                                trm_dnn **out);
+
+size_t trm_dnn_bytes(const trm_dnn *p, trm_dnn_slot slot);      /* 0 where there is no such buffer */
+const char *trm_dnn_impl(const trm_dnn *p);                     /* "jit:avx2" */
+void trm_dnn_bind(trm_dnn *p, trm_dnn_slot slot, void *buffer);
+trm_status trm_dnn_run(const trm_dnn *p);
+void trm_dnn_destroy(trm_dnn *p);                               /* accepts NULL */
+
+#endif
