@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # tap.sh: for tests in shell; source it:  . tests/support/tap.sh
 # Tests run in the root of the tree; $TRIREME is the command, $work a folder that goes away at the end.
 tap_count=0
