@@ -52,7 +52,7 @@ BIN := $(OUT)/trireme
 
 # Probed once and cached; probed again when the probe or one of these words changes.
 PROBE_ARGS := CC=$(CC) MPICC=$(MPICC) DNNL_PREFIX=$(DNNL_PREFIX)
-NEEDS_PROBE := $(if $(filter-out clean help lint,$(or $(MAKECMDGOALS),all)),yes)
+NEEDS_PROBE := $(if $(filter-out clean help lint format,$(or $(MAKECMDGOALS),all)),yes)
 ifdef NEEDS_PROBE
 $(shell mkdir -p $(OUT); echo '$(PROBE_ARGS)' | cmp -s - $(OUT)/probe.args || echo '$(PROBE_ARGS)' >$(OUT)/probe.args)
 include $(OUT)/config.mk
@@ -75,7 +75,7 @@ ALL_LDFLAGS = -fopenmp $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,-z,relro,-z,
 LIBS = $(DNNL_LIBS) $(MPI_LIBS) $(HDF5_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(HWLOC_LIBS) $(ZLIB_LIBS) \
 	-lpthread -lrt -ldl -lm
 
-# A room sees <trireme/*.h>, its own folder, and only the libraries named here.
+# A room sees <trireme/*.h>, its own folder (in quotes), and only the libraries named here.
 FLAGS_base = $(RANDOM123_CFLAGS)
 FLAGS_wire = $(JANSSON_CFLAGS)
 FLAGS_backend = -Ikernels $(DNNL_CFLAGS) $(HWLOC_CFLAGS)
@@ -87,13 +87,13 @@ FLAGS_report = $(JANSSON_CFLAGS)
 FLAGS_cli = $(JANSSON_CFLAGS) -DTRM_VERSION='"$(VERSION)"'
 # $(call room_flags,backend/cpu/x): the room is the first folder, the second may add its own.
 room_flags = $(call room_flags_of,$(word 1,$(subst /, ,$(1))),$(word 2,$(subst /, ,$(1))))
-room_flags_of = -Isrc/$(1) $(FLAGS_$(1)) $(FLAGS_$(1)_$(2))
+room_flags_of = -iquote src/$(1) $(FLAGS_$(1)) $(FLAGS_$(1)_$(2))
 
 # A test sees what its room sees, the test support, and MPI where it speaks to ranks.
 TEST_FLAGS_unit = $(call room_flags,$(1))
 TEST_FLAGS_conform = -Ikernels $(MPI_CFLAGS)
 TEST_FLAGS_mpi = $(MPI_CFLAGS)
-test_flags = -Itests/support $(call TEST_FLAGS_$(word 2,$(subst /, ,$(1))),$(patsubst tests/unit/%,%,$(1)))
+test_flags = -iquote tests/support $(call TEST_FLAGS_$(word 2,$(subst /, ,$(1))),$(patsubst tests/unit/%,%,$(1)))
 
 # Objects are made again when the flags change.
 ifdef NEEDS_PROBE
@@ -152,19 +152,23 @@ MPI_SUPPORT_OBJ := $(OUT)/obj/tests/support/mpi_support.o
 $(OUT)/obj/tests/support/%.o: tests/support/%.c $(BUILT_BY)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/support $(CMOCKA_CFLAGS) $(MPI_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(CMOCKA_CFLAGS) $(MPI_CFLAGS) -c $< -o $@
 
 $(OUT)/obj/tests/%.o: tests/%.c $(BUILT_BY)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CMOCKA_CFLAGS) $(call test_flags,$<) -c $< -o $@
 
-$(OUT)/tests/unit/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT_OBJ) $(LIB_A)
+# Files beside a test that are not called test_* belong to every test of their folder.
+.SECONDEXPANSION:
+beside = $(call obj,$(filter-out $(dir $(1))test_%,$(wildcard $(dir $(1))*.c)))
+
+$(OUT)/tests/unit/%: $(OUT)/obj/tests/unit/%.o $$(call beside,tests/unit/$$*) $(SUPPORT_OBJ) $(LIB_A)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CMOCKA_LIBS) $(LIBS) -o $@
 
-$(OUT)/tests/%: $(OUT)/obj/tests/%.o $(SUPPORT_OBJ) $(MPI_SUPPORT_OBJ) $(LIB_A)
+$(OUT)/tests/%: $(OUT)/obj/tests/%.o $$(call beside,tests/$$*) $(SUPPORT_OBJ) $(MPI_SUPPORT_OBJ) $(LIB_A)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CMOCKA_LIBS) $(LIBS) -o $@
@@ -204,6 +208,11 @@ bench: $(BENCH_BIN)
 .PHONY: lint
 lint:
 	@OUT=$(OUT) MAKE='$(MAKE)' tests/lint/all
+
+## format: rewrite the .c files in the style that lint checks (T=src/base: only those)
+.PHONY: format
+format:
+	@git ls-files --cached --others --exclude-standard -- '*.c' | grep '^$(T)' | xargs -r clang-format -i
 
 # Each header has to compile alone, public ones without any library's flags but mpi.h's.
 HEADER_OK := $(patsubst %.h,$(OUT)/headers/%.ok,$(HEADERS) \
