@@ -5,7 +5,8 @@
 static trm_status check(int owners, const double *weights, int64_t n) {
     bool any = !weights;
     if (owners < 1) return trm_fail(TRM_INTERNAL, "a partition for %d owners: at least 1 is needed", owners);
-    if (n < 0) return trm_fail(TRM_INTERNAL, "a partition of %lld things: at least 0 are needed", (long long)n);
+    if (n < 0)
+        return trm_fail(TRM_INTERNAL, "a partition of %lld things: at least 0 are needed", (long long)n);
     for (int p = 0; weights && p < owners; p++) {
         if (!isfinite(weights[p]) || weights[p] < 0)
             return trm_fail(TRM_JOB, "weight %g of owner %d: a weight is a finite number of at least 0",

@@ -15,10 +15,10 @@ static uint64_t mix64(uint64_t x) {
 
 void trm_rng_block(const trm_rng_key *key, uint64_t block, uint32_t out[4]) {
     uint64_t k = key->seed ^ mix64((uint64_t)key->purpose << 32 | key->layer);
-    uint64_t high = (block >> 32 & 0xFF) | (key->sample >> 32 & 0xFFFF) << 8 | (key->update >> 32 & 0xFF) << 24;
+    uint64_t high =
+        (block >> 32 & 0xFF) | (key->sample >> 32 & 0xFFFF) << 8 | (key->update >> 32 & 0xFF) << 24;
     philox4x32_key_t kk = {{(uint32_t)k, (uint32_t)(k >> 32)}};
-    philox4x32_ctr_t cc = {
-        {(uint32_t)block, (uint32_t)key->sample, (uint32_t)key->update, (uint32_t)high}};
+    philox4x32_ctr_t cc = {{(uint32_t)block, (uint32_t)key->sample, (uint32_t)key->update, (uint32_t)high}};
     philox4x32_ctr_t r = philox4x32(cc, kk);
     for (int i = 0; i < 4; i++) out[i] = r.v[i];
 }

@@ -16,9 +16,7 @@ static bool known(trm_dtype t) { return (unsigned)t < TRM_DTYPE_COUNT; }
 
 const char *trm_dtype_name(trm_dtype t) { return known(t) ? list[t].name : "unknown"; }
 size_t trm_dtype_size(trm_dtype t) { return known(t) ? list[t].size : 0; }
-bool trm_dtype_is_float(trm_dtype t) {
-    return t == TRM_F16 || t == TRM_BF16 || t == TRM_F32 || t == TRM_F64;
-}
+bool trm_dtype_is_float(trm_dtype t) { return t == TRM_F16 || t == TRM_BF16 || t == TRM_F32 || t == TRM_F64; }
 
 /* ---- 16-bit floats ---- */
 
@@ -63,31 +61,33 @@ static int64_t saturate(uint64_t v) { return v > INT64_MAX ? INT64_MAX : (int64_
 
 #define SAME(v) (v)
 
+// clang-format off
 /* One loop. The source need not be aligned: elements are copied out, which costs nothing. */
-#define LOOP(ctype, convert, dtype)                                                                              \
-    for (int64_t i = 0; i < n; i++) {                                                                            \
-        ctype v;                                                                                                 \
-        memcpy(&v, (const char *)src + (size_t)i * sizeof v, sizeof v);                                          \
-        dst[i] = (dtype)convert(v);                                                                              \
-    }                                                                                                            \
+#define LOOP(ctype, convert, dtype) \
+    for (int64_t i = 0; i < n; i++) { \
+        ctype v; \
+        memcpy(&v, (const char *)src + (size_t)i * sizeof v, sizeof v); \
+        dst[i] = (dtype)convert(v); \
+    } \
     return
 
-#define INTEGER_CASES(dtype)                                                                                     \
-    case TRM_U8: LOOP(uint8_t, SAME, dtype);                                                                     \
-    case TRM_I8: LOOP(int8_t, SAME, dtype);                                                                      \
-    case TRM_U16: LOOP(uint16_t, SAME, dtype);                                                                   \
-    case TRM_I16: LOOP(int16_t, SAME, dtype);                                                                    \
-    case TRM_U32: LOOP(uint32_t, SAME, dtype);                                                                   \
-    case TRM_I32: LOOP(int32_t, SAME, dtype);                                                                    \
+#define INTEGER_CASES(dtype) \
+    case TRM_U8: LOOP(uint8_t, SAME, dtype); \
+    case TRM_I8: LOOP(int8_t, SAME, dtype); \
+    case TRM_U16: LOOP(uint16_t, SAME, dtype); \
+    case TRM_I16: LOOP(int16_t, SAME, dtype); \
+    case TRM_U32: LOOP(uint32_t, SAME, dtype); \
+    case TRM_I32: LOOP(int32_t, SAME, dtype); \
     case TRM_I64: LOOP(int64_t, SAME, dtype)
 
-#define FLOAT_CASES(dtype)                                                                                       \
-    case TRM_U64: LOOP(uint64_t, SAME, dtype);                                                                   \
-    case TRM_F16: LOOP(half, from_half, dtype);                                                                  \
-    case TRM_BF16: LOOP(bfloat, from_bfloat, dtype);                                                             \
-    case TRM_F32: LOOP(float, SAME, dtype);                                                                      \
-    case TRM_F64: LOOP(double, SAME, dtype);                                                                     \
+#define FLOAT_CASES(dtype) \
+    case TRM_U64: LOOP(uint64_t, SAME, dtype); \
+    case TRM_F16: LOOP(half, from_half, dtype); \
+    case TRM_BF16: LOOP(bfloat, from_bfloat, dtype); \
+    case TRM_F32: LOOP(float, SAME, dtype); \
+    case TRM_F64: LOOP(double, SAME, dtype); \
     case TRM_DTYPE_COUNT: return
+// clang-format on
 
 void trm_convert_f64(const void *src, trm_dtype type, int64_t n, double *dst) {
     switch (type) {

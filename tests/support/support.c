@@ -61,7 +61,9 @@ void support_clock_stop(void) { trm_clock_replace(NULL); }
 
 /* ---- numbers ---- */
 
-static double ratio(double difference, double norm) { return sqrt(norm > 0 ? difference / norm : difference); }
+static double ratio(double difference, double norm) {
+    return sqrt(norm > 0 ? difference / norm : difference);
+}
 
 double support_error_f32(const float *got, const double *want, int64_t n) {
     double difference = 0, norm = 0;
@@ -91,8 +93,8 @@ void support_assert_ok(trm_status s, const char *what, const char *file, int lin
     _fail(file, line);
 }
 
-void support_assert_fault(trm_status got, trm_status want, const char *text, const char *what, const char *file,
-                          int line) {
+void support_assert_fault(trm_status got, trm_status want, const char *text, const char *what,
+                          const char *file, int line) {
     if (got == want && strstr(trm_error_text(), text)) return;
     print_message("# %s is %s: '%s'; wanted %s with '%s'\n", what, trm_status_name(got),
                   got == TRM_OK ? "" : trm_error_text(), trm_status_name(want), text);

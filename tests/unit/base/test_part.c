@@ -154,14 +154,10 @@ static void small_helpers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_cuts),
-        cmocka_unit_test(ties_go_to_the_lower_owner),
-        cmocka_unit_test(random_weights),
-        cmocka_unit_test(is_minimax),
-        cmocka_unit_test(extreme_weights),
-        cmocka_unit_test(large_counts_are_quick),
-        cmocka_unit_test(faults_are_sentences),
-        cmocka_unit_test(small_helpers),
+        cmocka_unit_test(equal_cuts),           cmocka_unit_test(ties_go_to_the_lower_owner),
+        cmocka_unit_test(random_weights),       cmocka_unit_test(is_minimax),
+        cmocka_unit_test(extreme_weights),      cmocka_unit_test(large_counts_are_quick),
+        cmocka_unit_test(faults_are_sentences), cmocka_unit_test(small_helpers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,12 @@ static void our_own_numbers_stay(void **state) {
         uint64_t block;
         uint32_t want[4];
     } kept[] = {
-        {{.seed = 42, .purpose = TRM_RNG_INIT, .layer = 3}, 0, {0x040da2de, 0xf79ba1cf, 0xa81e9e4b, 0xb1066edc}},
-        {{0x123456789abcdef0, TRM_RNG_DROPOUT, 7, 0xab00000001, 0xcdef00000002}, 0x1200000003, {0x05581596, 0x3bc752a1, 0xd7e9eed4, 0x63a2f349}},
+        {{.seed = 42, .purpose = TRM_RNG_INIT, .layer = 3},
+         0,
+         {0x040da2de, 0xf79ba1cf, 0xa81e9e4b, 0xb1066edc}},
+        {{0x123456789abcdef0, TRM_RNG_DROPOUT, 7, 0xab00000001, 0xcdef00000002},
+         0x1200000003,
+         {0x05581596, 0x3bc752a1, 0xd7e9eed4, 0x63a2f349}},
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         uint32_t got[4];

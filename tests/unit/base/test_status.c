@@ -103,10 +103,14 @@ static void try_passes_failures_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_exit_codes),       cmocka_unit_test(unknown_status_is_no_crash),
-        cmocka_unit_test(fail_records_and_returns),   cmocka_unit_test(prefix_goes_before),
-        cmocka_unit_test(a_sentence_may_quote_the_last_one), cmocka_unit_test(long_sentence_is_cut_visibly),
-        cmocka_unit_test(each_thread_has_its_own),    cmocka_unit_test(try_passes_failures_up),
+        cmocka_unit_test(names_and_exit_codes),
+        cmocka_unit_test(unknown_status_is_no_crash),
+        cmocka_unit_test(fail_records_and_returns),
+        cmocka_unit_test(prefix_goes_before),
+        cmocka_unit_test(a_sentence_may_quote_the_last_one),
+        cmocka_unit_test(long_sentence_is_cut_visibly),
+        cmocka_unit_test(each_thread_has_its_own),
+        cmocka_unit_test(try_passes_failures_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

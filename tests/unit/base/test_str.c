@@ -126,8 +126,10 @@ static void integers_are_strict(void **state) {
     assert_true(trm_parse_int("9223372036854775807", &v) && v == INT64_MAX);
     assert_true(trm_parse_int("-9223372036854775808", &v) && v == INT64_MIN);
     v = 5;
+    // clang-format off
     static const char *const bad[] = {"", "-", "+", " 1", "1 ", "1x", "0x10", "1e3", "1.0", "--1", "1_000", "1,000",
                                       "9223372036854775808", "-9223372036854775809", "99999999999999999999", NULL};
+    // clang-format on
     for (int i = 0; bad[i]; i++) assert_false(trm_parse_int(bad[i], &v));
     assert_int_equal(v, 5);
 }
@@ -143,8 +145,10 @@ static void numbers_are_strict(void **state) {
     assert_true(trm_parse_double("1.7976931348623157e308", &v) && v == DBL_MAX);
     assert_true(trm_parse_double("1e-400", &v) && v == 0);
     v = 5;
+    // clang-format off
     static const char *const bad[] = {"", ".", "-", "e3", "1e", "1e+", " 1", "1 ", "1,5", "0x1p3", "inf", "nan",
                                       "1e999", "1.2.3", "1e3.5", "1f", "NaN", NULL};
+    // clang-format on
     for (int i = 0; bad[i]; i++) assert_false(trm_parse_double(bad[i], &v));
     assert_true(v == 5);
 }

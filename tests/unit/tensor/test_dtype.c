@@ -12,25 +12,26 @@ static void table(void **state) {
     assert_int_equal(trm_dtype_size(TRM_F16), 2);
     assert_int_equal(trm_dtype_size(TRM_F64), 8);
     for (int t = 0; t < TRM_DTYPE_COUNT; t++)
-        assert_int_equal(trm_dtype_is_float((trm_dtype)t), strstr(trm_dtype_name((trm_dtype)t), "float") != NULL);
+        assert_int_equal(trm_dtype_is_float((trm_dtype)t),
+                         strstr(trm_dtype_name((trm_dtype)t), "float") != NULL);
     assert_string_equal(trm_dtype_name(TRM_DTYPE_COUNT), "unknown");
     assert_int_equal(trm_dtype_size((trm_dtype)-1), 0);
 }
 
 /* The ends of every integer type come out in all three targets. */
-#define ENDS(ctype, dtype, low, high)                                                                            \
-    do {                                                                                                         \
-        const ctype src[3] = {low, high, 5};                                                                     \
-        double d[3];                                                                                             \
-        float f[3];                                                                                              \
-        int64_t i[3];                                                                                            \
-        trm_convert_f64(src, dtype, 3, d);                                                                       \
-        trm_convert_f32(src, dtype, 3, f);                                                                       \
-        trm_convert_i64(src, dtype, 3, i);                                                                       \
-        assert_true(d[0] == (double)(low) && d[1] == (double)(high) && d[2] == 5);                               \
-        assert_true(f[0] == (float)(low) && f[1] == (float)(high) && f[2] == 5);                                 \
-        assert_true(i[0] == (int64_t)(low) && i[2] == 5);                                                        \
-        assert_true(i[1] == ((uint64_t)(high) > INT64_MAX ? INT64_MAX : (int64_t)(high)));                       \
+#define ENDS(ctype, dtype, low, high)                                                      \
+    do {                                                                                   \
+        const ctype src[3] = {low, high, 5};                                               \
+        double d[3];                                                                       \
+        float f[3];                                                                        \
+        int64_t i[3];                                                                      \
+        trm_convert_f64(src, dtype, 3, d);                                                 \
+        trm_convert_f32(src, dtype, 3, f);                                                 \
+        trm_convert_i64(src, dtype, 3, i);                                                 \
+        assert_true(d[0] == (double)(low) && d[1] == (double)(high) && d[2] == 5);         \
+        assert_true(f[0] == (float)(low) && f[1] == (float)(high) && f[2] == 5);           \
+        assert_true(i[0] == (int64_t)(low) && i[2] == 5);                                  \
+        assert_true(i[1] == ((uint64_t)(high) > INT64_MAX ? INT64_MAX : (int64_t)(high))); \
     } while (0)
 
 static void integers(void **state) {
@@ -97,7 +98,8 @@ static void bfloats(void **state) {
 static void floats_to_integers_saturate(void **state) {
     (void)state;
     const double d[] = {1.9, -1.9, NAN, INFINITY, -INFINITY, 0x1p63, -0x1p63, 1e300, 9007199254740993.0};
-    const int64_t want[] = {1, -1, 0, INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX, 9007199254740992};
+    const int64_t want[] = {1,         -1,        0,         INT64_MAX,       INT64_MIN,
+                            INT64_MAX, INT64_MIN, INT64_MAX, 9007199254740992};
     int64_t got[9];
     trm_convert_i64(d, TRM_F64, 9, got);
     assert_memory_equal(got, want, sizeof want);
@@ -123,9 +125,12 @@ static void unaligned_and_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),   cmocka_unit_test(integers),
-        cmocka_unit_test(floats),  cmocka_unit_test(halves),
-        cmocka_unit_test(bfloats), cmocka_unit_test(floats_to_integers_saturate),
+        cmocka_unit_test(table),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(floats),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(bfloats),
+        cmocka_unit_test(floats_to_integers_saturate),
         cmocka_unit_test(unaligned_and_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
