@@ -2,7 +2,7 @@
  *
  * Every kernels/cpu/X.c is compiled three times, with -DTRM_ISA=v2 -march=x86-64-v2 and likewise v3 and
  * v4, so that one library runs on every x86-64 and fast on each.  Flags beside -O3 -fopenmp:
- * -ffp-contract=fast -fno-math-errno -fno-trapping-math (never -ffast-math: sums keep their order unless
+ * -fno-math-errno -fno-trapping-math (never -ffast-math: sums keep their order unless
  * `#pragma omp simd reduction` says otherwise, infinities and NaN are kept).
  *
  * One list makes the type of the table, the declarations and the three tables (table.c): an entry is
@@ -23,8 +23,10 @@
 
 /* dense.c.  z is rows x cols; b (cols) may be NULL.
  *   fill_rows     y = b + res; either may be NULL (then 0), res may be y
- *   bias_*        z += b, y = act(z); for relu, tanh, sigmoid and none y is z and only y is written
- *   column_sums   out (+)= sum over rows of x */
+ *   bias_*        z += b, y = act(z); y may be z, then only y is kept
+ *   column_sums   out (+)= sum over rows of x
+ *   pad_rows      copies x to y, whose rows are ld apart; where sum is not NULL, sum += column sums
+ *   add_into      y += x */
 #define TRM_KERNELS_DENSE(X)                                                                                 \
     X(void, fill_rows, (float *y, const float *b, const float *res, int64_t rows, int64_t cols, int threads)) \
     X(void, bias_relu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
@@ -33,6 +35,7 @@
     X(void, bias_gelu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
     X(void, bias_gelu_tanh, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))   \
     X(void, column_sums, (float *out, const float *x, int64_t rows, int64_t cols, bool add, int threads))    \
+    X(void, pad_rows, (float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum, int threads)) \
     X(void, add_into, (float *y, const float *x, int64_t n, int threads))
 
 #define TRM_KERNELS(X) TRM_KERNELS_DENSE(X) TRM_KERNELS_LOOPS(X)
