@@ -2,6 +2,7 @@
 #include "op_bench.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define END_BYTES 64
@@ -352,15 +353,55 @@ void op_bench_check_ends(const op_bench *b) {
 
 /* ---- tests ---------------------------------------------------------------------------------------- */
 
-static const char *test_name(const char *check, const op_case *c) {
-    trm_str s = {0};
-    trm_str_add(&s, "%s: %s, %s", check, c->family->name, c->name);
-    return s.p;                                         /* lives as long as the program */
+static void add_test(op_tests *t, char *name, void (*run)(void **state), op_trial trial) {
+    size_t size = sizeof *t->list;
+    op_trial *state = trm_alloc(sizeof *state, "a trial");
+    t->list = trm_realloc(t->list, t->count * size, (t->count + 1) * size, "tests");
+    if (!state || !t->list || !name) exit(2);
+    *state = trial;
+    t->list[t->count++] = (struct CMUnitTest){name, run, NULL, NULL, state};
 }
 
-struct CMUnitTest *op_tests(const char *check, void (*run)(void **state), const op_case *cases, int count) {
-    struct CMUnitTest *tests = trm_alloc_array((size_t)count, sizeof *tests, "tests");
-    for (int i = 0; i < count && tests; i++)
-        tests[i] = (struct CMUnitTest){test_name(check, &cases[i]), run, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    return tests;
+void op_tests_add(op_tests *t, const char *check, void (*run)(void **state), trm_device *device, const op_case *cases,
+                  int count) {
+    for (int i = 0; i < count; i++) {
+        trm_str name = {0};
+        trm_str_add(&name, "%s %s: %s, %s", device->backend->name, check, cases[i].family->name, cases[i].name);
+        add_test(t, name.p, run, (op_trial){&cases[i], device});
+    }
+}
+
+void op_tests_add_one(op_tests *t, const char *check, void (*run)(void **state), trm_device *device) {
+    trm_str name = {0};
+    trm_str_add(&name, "%s %s", device->backend->name, check);
+    add_test(t, name.p, run, (op_trial){NULL, device});
+}
+
+int op_tests_run(op_tests *t) {
+    int failed = _cmocka_run_group_tests("ops", t->list, t->count, NULL, NULL);
+    for (size_t i = 0; i < t->count; i++) {
+        trm_free((void *)(uintptr_t)t->list[i].name);
+        trm_free(t->list[i].initial_state);
+    }
+    trm_free(t->list);
+    return failed > 0;
+}
+
+trm_device *op_ref;
+
+int op_devices_open(int threads, trm_device *devices[OP_MAX_DEVICES]) {
+    int count = 0;
+    for (const trm_backend *const *b = trm_backends(); *b && count < OP_MAX_DEVICES; b++) {
+        if (trm_device_open((*b)->name, threads, &devices[count]) != TRM_OK) {
+            print_message("Bail out! %s\n", trm_error_text());
+            exit(2);
+        }
+        if (strcmp((*b)->name, "ref") == 0) op_ref = devices[count];
+        count++;
+    }
+    return count;
+}
+
+void op_devices_close(trm_device *devices[OP_MAX_DEVICES], int count) {
+    for (int i = 0; i < count; i++) trm_device_close(devices[i]);
 }

@@ -52,8 +52,30 @@ int64_t op_bench_per_sample(const op_bench *b, trm_arg a);
 
 const char *op_arg_name(trm_arg a);
 
-/* One CMocka test per case, named "<check>: <family>, <case>"; freed at exit. */
-struct CMUnitTest *op_tests(const char *check, void (*run)(void **state), const op_case *cases, int count);
-static inline const op_case *op_case_of(void **state) { return *state; }
+/* What a test gets as its state. */
+typedef struct op_trial {
+    const op_case *c;
+    trm_device *device;
+} op_trial;
+/* The tests of a program: one list, since TAP wants one plan. */
+typedef struct op_tests {
+    struct CMUnitTest *list;
+    size_t count;
+} op_tests;
+/* One test per case, named "<device> <check>: <family>, <case>". */
+void op_tests_add(op_tests *t, const char *check, void (*run)(void **state), trm_device *device, const op_case *cases,
+                  int count);
+/* A test without a case. */
+void op_tests_add_one(op_tests *t, const char *check, void (*run)(void **state), trm_device *device);
+/* Runs and frees the list; what main returns. */
+int op_tests_run(op_tests *t);
+static inline const op_trial *op_trial_of(void **state) { return *state; }
+
+/* Opens every back end, the oracle among them; ends the program with its sentence where one
+ * cannot be opened. */
+#define OP_MAX_DEVICES 8
+extern trm_device *op_ref;
+int op_devices_open(int threads, trm_device *devices[OP_MAX_DEVICES]);
+void op_devices_close(trm_device *devices[OP_MAX_DEVICES], int count);
 
 #endif

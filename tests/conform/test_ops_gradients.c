@@ -8,19 +8,6 @@
 #define BOUND 1e-6
 #define MOST_PROBES 60              /* elements of a tensor that are tried */
 
-static trm_device *ref;
-
-static int open_ref(void **state) {
-    (void)state;
-    return trm_device_open("ref", 1, &ref) == TRM_OK ? 0 : -1;
-}
-
-static int close_ref(void **state) {
-    (void)state;
-    trm_device_close(ref);
-    return 0;
-}
-
 /* The scalar whose gradient the backward ops give: the loss, or sum of R*Y with R = first DY. */
 static double scalar(op_bench *b) {
     double sum = 0;
@@ -65,20 +52,23 @@ static void check_pair(const op_bench *after, op_bench *b, op_grad g) {
 }
 
 static void test_gradient(void **state) {
-    const op_case *c = op_case_of(state);
+    const op_trial *t = op_trial_of(state);
     op_bench after, b;
-    op_bench_open(&after, c, ref);
-    op_bench_open(&b, c, ref);
+    op_bench_open(&after, t->c, t->device);
+    op_bench_open(&b, t->c, t->device);
     for (int s = 0; s < after.stages; s++) op_bench_run(&after, s);
-    for (int g = 0; g < c->family->grads; g++) check_pair(&after, &b, c->family->grad[g]);
+    for (int g = 0; g < t->c->family->grads; g++) check_pair(&after, &b, t->c->family->grad[g]);
     op_bench_check_ends(&after);
     op_bench_close(&after);
     op_bench_close(&b);
 }
 
 int main(void) {
-    struct CMUnitTest *tests = op_tests("gradient", test_gradient, op_small_cases, op_small_count);
-    int failed = _cmocka_run_group_tests("gradients", tests, (size_t)op_small_count, open_ref, close_ref);
-    trm_free(tests);
+    trm_device *devices[OP_MAX_DEVICES];
+    op_tests tests = {0};
+    int count = op_devices_open(1, devices);
+    op_tests_add(&tests, "gradient", test_gradient, op_ref, op_small_cases, op_small_count);
+    int failed = op_tests_run(&tests);
+    op_devices_close(devices, count);
     return failed;
 }
