@@ -182,6 +182,9 @@ typedef struct trm_rng_key {
 
 /* The four 32-bit words of elements 4*block .. 4*block+3. */
 TRM_API void trm_rng_block(const trm_rng_key *key, uint64_t block, uint32_t out[4]);
+/* The Philox key and counter that trm_rng_block uses, for loops that draw many blocks side by side.
+ * Block b + k has the same counter but for its first word, which is k larger (b + k < 2^32). */
+TRM_API void trm_rng_pack(const trm_rng_key *key, uint64_t block, uint32_t philox_key[2], uint32_t counter[4]);
 TRM_API uint32_t trm_rng_u32(const trm_rng_key *key, uint64_t element);
 TRM_API double trm_rng_uniform(const trm_rng_key *key, uint64_t element);  /* [0,1), 32 bits */
 /* Standard normal by Box-Muller on words (2k, 2k+1) of the block: one per element. */

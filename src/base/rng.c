@@ -13,12 +13,22 @@ static uint64_t mix64(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-void trm_rng_block(const trm_rng_key *key, uint64_t block, uint32_t out[4]) {
+void trm_rng_pack(const trm_rng_key *key, uint64_t block, uint32_t philox_key[2], uint32_t counter[4]) {
     uint64_t k = key->seed ^ mix64((uint64_t)key->purpose << 32 | key->layer);
     uint64_t high =
         (block >> 32 & 0xFF) | (key->sample >> 32 & 0xFFFF) << 8 | (key->update >> 32 & 0xFF) << 24;
-    philox4x32_key_t kk = {{(uint32_t)k, (uint32_t)(k >> 32)}};
-    philox4x32_ctr_t cc = {{(uint32_t)block, (uint32_t)key->sample, (uint32_t)key->update, (uint32_t)high}};
+    philox_key[0] = (uint32_t)k;
+    philox_key[1] = (uint32_t)(k >> 32);
+    counter[0] = (uint32_t)block;
+    counter[1] = (uint32_t)key->sample;
+    counter[2] = (uint32_t)key->update;
+    counter[3] = (uint32_t)high;
+}
+
+void trm_rng_block(const trm_rng_key *key, uint64_t block, uint32_t out[4]) {
+    philox4x32_key_t kk;
+    philox4x32_ctr_t cc;
+    trm_rng_pack(key, block, kk.v, cc.v);
     philox4x32_ctr_t r = philox4x32(cc, kk);
     for (int i = 0; i < 4; i++) out[i] = r.v[i];
 }
