@@ -212,7 +212,7 @@ lint:
 ## format: rewrite the .c files in the style that lint checks (T=src/base: only those)
 .PHONY: format
 format:
-	@git ls-files --cached --others --exclude-standard -- '*.c' | grep '^$(T)' | xargs -r clang-format -i
+	@tests/lint/files '$(T)*.c' | xargs -r clang-format -i
 
 # Each header has to compile alone, public ones without any library's flags but mpi.h's.
 HEADER_OK := $(patsubst %.h,$(OUT)/headers/%.ok,$(HEADERS) \
