@@ -38,7 +38,36 @@
     X(void, pad_rows, (float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum, int threads)) \
     X(void, add_into, (float *y, const float *x, int64_t n, int threads))
 
-#define TRM_KERNELS(X) TRM_KERNELS_DENSE(X) TRM_KERNELS_LOOPS(X)
+/* attention.c: rows of scores, ld apart (a multiple of 16); row i sees its first seen + i * step columns, the
+ * others become 0.  Meant for use inside a parallel region.
+ *   softmax_rows   s = softmax(s); lse[i] = log of the sum of exp(s)
+ *   softmax_again  s = exp(s - lse): the same from the kept sums
+ *   softmax_grad   ds = scale * p * (ds - sum of p * ds) */
+#define TRM_KERNELS_ATTENTION(X)                                                                            \
+    X(void, softmax_rows,                                                                                   \
+      (float *s, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step, float *lse))           \
+    X(void, softmax_again,                                                                                  \
+      (float *s, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step, const float *lse))     \
+    X(void, softmax_grad,                                                                                   \
+      (float *ds, const float *p, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step, float scale))
+
+/* pool.c: n images (H,W,C).  `place` is the index in the window where the largest value was found. */
+typedef struct trm_pool {
+    int64_t n, c, in[2], out[2], kernel[2], stride[2], pad[2];
+    int threads;
+    bool accumulate;
+    const float *x, *dy;
+    float *y, *dx;
+    uint16_t *place;                    /* max: as large as y */
+} trm_pool;
+#define TRM_KERNELS_POOL(X)                   \
+    X(void, pool_max, (const trm_pool *a))      \
+    X(void, pool_max_grad, (const trm_pool *a)) \
+    X(void, pool_avg, (const trm_pool *a))      \
+    X(void, pool_avg_grad, (const trm_pool *a))
+
+#define TRM_KERNELS(X) \
+    TRM_KERNELS_DENSE(X) TRM_KERNELS_ATTENTION(X) TRM_KERNELS_POOL(X) TRM_KERNELS_LOOPS(X)
 
 typedef struct trm_kernels {
     const char *isa;                /* "x86-64-v3" */
@@ -51,9 +80,9 @@ typedef struct trm_kernels {
 extern const trm_kernels trm_kernels_v2, trm_kernels_v3, trm_kernels_v4;
 
 #ifdef TRM_ISA
-#define TRM_CAT_(a, b) a##_##b
-#define TRM_CAT(a, b) TRM_CAT_(a, b)
-#define TRM_K(name) TRM_CAT(trm_##name, TRM_ISA)        /* trm_fill_rows_v3 */
+#define TRM_JOIN_(a, b, c) a##b##_##c
+#define TRM_JOIN(a, b, c) TRM_JOIN_(a, b, c)
+#define TRM_K(name) TRM_JOIN(trm_, name, TRM_ISA)       /* trm_fill_rows_v3 */
 #define X(result, name, args) result TRM_K(name) args;
 TRM_KERNELS(X)
 #undef X
