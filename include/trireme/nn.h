@@ -43,9 +43,9 @@ typedef struct trm_layer_attr {
     int64_t heads;
     bool causal;
     int64_t vocab, length, dim;
-    int64_t start_dim;
     int init;                       /* trm_init; biases are 0 unless it is TORCH */
     double std;
+    double out_std;                 /* attention: `std` of its output projection; 0 = std */
     const char *tie;                /* name of the layer whose weight this one uses; NULL = own */
 } trm_layer_attr;
 

@@ -78,7 +78,7 @@ static void make_name(const trm_graph *g, const trm_layer_type *t, char *name, s
     for (int k = 1;; k++) {
         snprintf(name, cap, "%s%d", t->name, k);
         bool taken = trm_graph_find(g, name) >= 0;
-        char prefix[TRM_NAME_MAX];
+        char prefix[TRM_NAME_MAX + 1];
         snprintf(prefix, sizeof prefix, "%s.", name);
         for (int i = 0; i < g->n_nodes && !taken; i++)
             taken = !strncmp(g->nodes[i].name, prefix, strlen(prefix));

@@ -23,6 +23,7 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
     trm_node *n = trm_graph_new_node(g, TRM_NODE_EMBED, name, 1, in);
     if (!n) return TRM_MEMORY;
     n->desc.out = trm_shape_of(2, n->desc.in.dim[0], a->dim);
+    n->desc.count = a->vocab;
     *out = trm_node_id(g, n);
     return add_table(g, *out, a, a->vocab, a->dim);
 }

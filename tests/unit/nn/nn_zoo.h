@@ -1,0 +1,165 @@
+/* Small models that between them use every layer, with data of the right shape. */
+#ifndef TRIREME_TESTS_NN_ZOO_H
+#define TRIREME_TESTS_NN_ZOO_H
+
+#include "nn_model.h"
+
+typedef struct nn_case {
+    const char *name;
+    trm_graph *(*make)(void);
+    trm_loss_kind loss;
+    bool tokens;
+    int64_t y;                      /* elements of a target; 0 = scalar class */
+} nn_case;
+
+static inline trm_graph *nn_new(int rank, int64_t a, int64_t b, int64_t c, bool tokens) {
+    trm_shape s = {rank, {a, b, c}};
+    trm_graph *g;
+    assert_ok(trm_graph_create(&s, tokens, &g));
+    return g;
+}
+
+static inline int nn_linear(trm_graph *g, int in, int64_t out) {
+    trm_layer_attr a = nn_attr("linear");
+    a.out = out;
+    return nn_add(g, "linear", "", in, 0, &a);
+}
+
+static inline int nn_conv(trm_graph *g, int in, int64_t out, int64_t k, int64_t stride, int64_t pad, int64_t groups, bool bias) {
+    trm_layer_attr a = nn_attr("conv2d");
+    a.out = out;
+    a.kernel[0] = a.kernel[1] = k;
+    a.stride[0] = a.stride[1] = stride;
+    a.pad[0] = a.pad[1] = pad;
+    a.groups = groups;
+    a.bias = bias;
+    return nn_add(g, "conv2d", "", in, 0, &a);
+}
+
+static inline trm_graph *nn_make_mlp(void) {
+    trm_graph *g = nn_new(1, 7, 0, 0, false);
+    int n = nn_add(g, "relu", "", nn_linear(g, 0, 9), 0, NULL);
+    n = nn_add(g, "tanh", "", nn_linear(g, n, 8), 0, NULL);
+    n = nn_add(g, "sigmoid", "", nn_linear(g, n, 6), 0, NULL);
+    nn_linear(g, n, 4);
+    return g;
+}
+
+static inline trm_graph *nn_make_regress(void) {
+    trm_graph *g = nn_new(1, 7, 0, 0, false);
+    int n = nn_add(g, "gelu", "", nn_linear(g, 0, 9), 0, NULL);
+    int a = nn_linear(g, n, 9);
+    n = nn_add(g, "add", "", a, n, NULL);       /* residual into the linear */
+    n = nn_add(g, "add", "", n, n, NULL);       /* twice the same value */
+    nn_linear(g, nn_add(g, "batch_norm", "", n, 0, NULL), 3);
+    return g;
+}
+
+static inline trm_graph *nn_make_conv(void) {
+    trm_graph *g = nn_new(3, 2, 9, 8, false);
+    int n = nn_add(g, "relu", "", nn_conv(g, 0, 4, 3, 1, 1, 1, true), 0, NULL);
+    trm_layer_attr p = nn_attr("max_pool");
+    p.kernel[0] = p.kernel[1] = 2;
+    n = nn_add(g, "max_pool", "", n, 0, &p);
+    n = nn_add(g, "gelu", "", nn_conv(g, n, 6, 3, 1, 0, 2, true), 0, NULL);
+    n = nn_add(g, "flatten", "", n, 0, NULL);
+    trm_layer_attr d = nn_attr("dropout");
+    d.p = 0.3;
+    n = nn_add(g, "dropout", "", n, 0, &d);
+    nn_linear(g, n, 4);
+    return g;
+}
+
+/* Two residual blocks, one with a projected shortcut, the shape of a ResNet. */
+static inline trm_graph *nn_make_resnet(void) {
+    trm_graph *g = nn_new(3, 2, 6, 6, false);
+    int n = nn_add(g, "batch_norm", "", nn_conv(g, 0, 4, 3, 1, 1, 1, false), 0, NULL);
+    int in = n = nn_add(g, "relu", "", n, 0, NULL);
+    n = nn_add(g, "relu", "", nn_add(g, "batch_norm", "", nn_conv(g, n, 4, 3, 1, 1, 1, false), 0, NULL), 0, NULL);
+    n = nn_add(g, "batch_norm", "", nn_conv(g, n, 4, 3, 1, 1, 1, false), 0, NULL);
+    in = n = nn_add(g, "relu", "", nn_add(g, "add", "", n, in, NULL), 0, NULL);
+    n = nn_add(g, "relu", "", nn_add(g, "batch_norm", "", nn_conv(g, n, 6, 3, 2, 1, 1, false), 0, NULL), 0, NULL);
+    n = nn_add(g, "batch_norm", "", nn_conv(g, n, 6, 3, 1, 1, 1, false), 0, NULL);
+    int s = nn_add(g, "batch_norm", "", nn_conv(g, in, 6, 1, 2, 0, 1, false), 0, NULL);
+    n = nn_add(g, "relu", "", nn_add(g, "add", "", n, s, NULL), 0, NULL);
+    n = nn_add(g, "flatten", "", nn_add(g, "global_pool", "", n, 0, NULL), 0, NULL);
+    nn_linear(g, n, 4);
+    return g;
+}
+
+/* Values with several readers, additions that cannot be fused, average pooling. */
+static inline trm_graph *nn_make_web(void) {
+    trm_graph *g = nn_new(3, 2, 6, 6, false);
+    int a = nn_conv(g, 0, 4, 3, 1, 1, 1, true);
+    int r = nn_add(g, "relu", "", a, 0, NULL);
+    int s = nn_add(g, "add", "", a, r, NULL);
+    int t = nn_add(g, "relu", "", nn_add(g, "add", "", s, a, NULL), 0, NULL);
+    trm_layer_attr p = nn_attr("avg_pool");
+    p.kernel[0] = p.kernel[1] = 3;
+    p.stride[0] = p.stride[1] = 2;
+    p.pad[0] = p.pad[1] = 1;
+    int u = nn_add(g, "avg_pool", "", t, 0, &p);
+    int v = nn_add(g, "flatten", "", u, 0, NULL);
+    int w = nn_add(g, "layer_norm", "", v, 0, NULL);
+    nn_linear(g, nn_add(g, "add", "", w, v, NULL), 4);
+    return g;
+}
+
+static inline trm_graph *nn_make_gpt(void) {
+    trm_graph *g = nn_new(1, 6, 0, 0, true);
+    trm_layer_attr e = nn_attr("embedding"), at = nn_attr("attention"), l = nn_attr("linear"), ge = nn_attr("gelu");
+    e.vocab = 11;
+    e.dim = 8;
+    at.heads = 2;
+    ge.tanh = true;
+    int x = nn_add(g, "positional_embedding", "wpe", nn_add(g, "embedding", "wte", 0, 0, &e), 0, NULL);
+    for (int k = 0; k < 2; k++) {
+        int h = nn_add(g, "attention", "", nn_add(g, "layer_norm", "", x, 0, NULL), 0, &at);
+        x = nn_add(g, "add", "", x, h, NULL);
+        h = nn_add(g, "gelu", "", nn_linear(g, nn_add(g, "layer_norm", "", x, 0, NULL), 16), 0, &ge);
+        x = nn_add(g, "add", "", x, nn_linear(g, h, 8), NULL);
+    }
+    l.out = 11;
+    l.bias = false;
+    l.tie = "wte";
+    nn_add(g, "linear", "head", nn_add(g, "layer_norm", "", x, 0, NULL), 0, &l);
+    return g;
+}
+
+static const nn_case nn_cases[] = {
+    {"mlp", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0},
+    {"regress", nn_make_regress, TRM_LOSS_MSE, false, 3},
+    {"conv", nn_make_conv, TRM_LOSS_CROSS_ENTROPY, false, 0},
+    {"resnet", nn_make_resnet, TRM_LOSS_CROSS_ENTROPY, false, 0},
+    {"web", nn_make_web, TRM_LOSS_CROSS_ENTROPY, false, 0},
+    {"gpt", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6},
+};
+#define NN_CASES ((int)(sizeof nn_cases / sizeof *nn_cases))
+
+static inline void nn_open_case(nn_model *m, const nn_case *c, const char *backend, trm_optim_spec o) {
+    trm_shape y = c->y ? trm_shape_of(1, c->y) : (trm_shape){0};
+    nn_open(m, c->make(), backend, c->loss, y, c->tokens, o);
+}
+
+/* Raw inputs and targets for n samples; both blocks are the caller's (trm_free). */
+static inline void nn_data(const nn_model *m, const nn_case *c, int64_t n, void **x, void **y) {
+    const int64_t nx = n * trm_shape_count(trm_graph_shape(m->g, 0)), ny = n * trm_shape_count(&m->y);
+    trm_rng_key k = {.seed = 11, .purpose = TRM_RNG_SYNTH};
+    *x = trm_alloc_array((size_t)nx, 8, "test");
+    *y = trm_alloc_array((size_t)ny, 8, "test");
+    for (int64_t i = 0; i < nx; i++) {
+        if (c->tokens)
+            ((int32_t *)*x)[i] = (int32_t)trm_rng_below(&k, (uint64_t)i, 11);
+        else
+            ((double *)*x)[i] = trm_rng_normal(&k, (uint64_t)i);
+    }
+    k.seed = 12;
+    for (int64_t i = 0; i < ny; i++) {
+        if (m->y_is_class)
+            ((int32_t *)*y)[i] = (int32_t)trm_rng_below(&k, (uint64_t)i, c->tokens ? 11 : 4);
+        else
+            ((double *)*y)[i] = trm_rng_normal(&k, (uint64_t)i);
+    }
+}
+
+#endif
