@@ -22,8 +22,8 @@ TRM_INLINE void flush(trm_vf v, double *total) {
 
 /* nv vectors of columns over `rows` rows.  The numbers are taken relative to `mean`, so that the squares do
  * not lose the variance when the mean is large. */
-TRM_INLINE void stats_block(const float *x, int64_t rows, int64_t width, const float *mean, double *sum, double *sq,
-                            const int nv) {
+TRM_INLINE void stats_block(const float *x, int64_t rows, int64_t width, const float *mean, double *sum,
+                            double *sq, const int nv) {
     trm_vf s[4], q[4], m[4];
     for (int i = 0; i < nv; i++) {
         s[i] = q[i] = (trm_vf){0};
@@ -52,7 +52,8 @@ static void stats_column(const float *x, int64_t rows, int64_t width, float mean
     *sq += (double)q;
 }
 
-static void stats_rows(const trm_bn *a, const float *x, int64_t rows, int64_t width, double *sum, double *sq) {
+static void stats_rows(const trm_bn *a, const float *x, int64_t rows, int64_t width, double *sum,
+                       double *sq) {
     int64_t step = rows_per_flush(width);
     for (int64_t r = 0; r < rows; r += step, x += step * width) {
         int64_t m = rows - r < step ? rows - r : step, j = 0;
@@ -63,8 +64,8 @@ static void stats_rows(const trm_bn *a, const float *x, int64_t rows, int64_t wi
 }
 
 /* dy masked in place where y is not positive; sums of dy and of dy * (x - mean). */
-TRM_INLINE void grad_block(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum, double *sq,
-                           const bool relu, const int nv) {
+TRM_INLINE void grad_block(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum,
+                           double *sq, const bool relu, const int nv) {
     const float *x = a->x + at, *y = relu ? a->y + at : x;
     float *dy = a->dy + at;
     trm_vf s[4], q[4], m[4];
@@ -88,7 +89,8 @@ TRM_INLINE void grad_block(const trm_bn *a, int64_t at, int64_t rows, int64_t wi
     }
 }
 
-static void grad_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum, double *sq) {
+static void grad_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum,
+                        double *sq) {
     float s = 0, q = 0;
     for (int64_t r = 0; r < rows; r++) {
         int64_t i = at + r * width;
@@ -100,7 +102,8 @@ static void grad_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width
     sq[j] += (double)q;
 }
 
-TRM_INLINE void grad_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width, double *sum, double *sq, const bool relu) {
+TRM_INLINE void grad_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width, double *sum, double *sq,
+                          const bool relu) {
     int64_t step = rows_per_flush(width);
     for (int64_t r = 0; r < rows; r += step, at += step * width) {
         int64_t m = rows - r < step ? rows - r : step, j = 0;
@@ -110,10 +113,14 @@ TRM_INLINE void grad_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t wid
     }
 }
 
-static void sums_of(const trm_bn *a, bool grad, int64_t at, int64_t rows, int64_t width, double *sum, double *sq) {
-    if (!grad) stats_rows(a, a->x + at, rows, width, sum, sq);
-    else if (a->relu) grad_rows(a, at, rows, width, sum, sq, true);
-    else grad_rows(a, at, rows, width, sum, sq, false);
+static void sums_of(const trm_bn *a, bool grad, int64_t at, int64_t rows, int64_t width, double *sum,
+                    double *sq) {
+    if (!grad)
+        stats_rows(a, a->x + at, rows, width, sum, sq);
+    else if (a->relu)
+        grad_rows(a, at, rows, width, sum, sq, true);
+    else
+        grad_rows(a, at, rows, width, sum, sq, false);
 }
 
 /* Adds the `pack` copies of every thread's wide sums. */
@@ -143,7 +150,8 @@ void TRM_K(bn_grad_sums)(const trm_bn *a) { sums(a, true); }
 /* ---- batch norm: apply -------------------------------------------------------------- */
 
 TRM_INLINE void apply_row(const trm_bn *a, int64_t at, int64_t width, const bool relu, const bool res) {
-    const float *x = a->x + at, *r = res ? a->res + at : x, *mean = a->mean, *scale = a->scale, *shift = a->shift;
+    const float *x = a->x + at, *r = res ? a->res + at : x, *mean = a->mean, *scale = a->scale,
+                *shift = a->shift;
     float *y = a->out + at;
 #pragma omp simd
     for (int64_t j = 0; j < width; j++) {
@@ -166,17 +174,23 @@ TRM_INLINE void grad_apply_row(const trm_bn *a, int64_t at, int64_t width, const
 
 static void apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; r++, at += width) {
-        if (a->relu && a->res) apply_row(a, at, width, true, true);
-        else if (a->relu) apply_row(a, at, width, true, false);
-        else if (a->res) apply_row(a, at, width, false, true);
-        else apply_row(a, at, width, false, false);
+        if (a->relu && a->res)
+            apply_row(a, at, width, true, true);
+        else if (a->relu)
+            apply_row(a, at, width, true, false);
+        else if (a->res)
+            apply_row(a, at, width, false, true);
+        else
+            apply_row(a, at, width, false, false);
     }
 }
 
 static void grad_apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; r++, at += width) {
-        if (a->accumulate) grad_apply_row(a, at, width, true);
-        else grad_apply_row(a, at, width, false);
+        if (a->accumulate)
+            grad_apply_row(a, at, width, true);
+        else
+            grad_apply_row(a, at, width, false);
     }
 }
 
@@ -238,7 +252,8 @@ TRM_INLINE void ln_rows(const trm_ln *a, int64_t r, const int n) {
             vstore(y + i * c + j, (vload(x + i * c + j) - saved[2 * i]) * saved[2 * i + 1] * wj + bj);
     }
     for (; j < c; j++)
-        for (int i = 0; i < n; i++) y[i * c + j] = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1] * w[j] + b[j];
+        for (int i = 0; i < n; i++)
+            y[i * c + j] = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1] * w[j] + b[j];
 }
 
 void TRM_K(ln_fwd)(const trm_ln *a) {
@@ -253,8 +268,8 @@ void TRM_K(ln_fwd)(const trm_ln *a) {
 }
 
 /* Means over the row of g = dy * w and of g * xhat. */
-TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, const float *saved, float *mean_g,
-                              float *mean_gx, const int n) {
+TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, const float *saved,
+                              float *mean_g, float *mean_gx, const int n) {
     int64_t c = a->c, full = c - c % L;
     trm_vf s[R], q[R], m[R];
     for (int i = 0; i < n; i++) {
@@ -282,7 +297,8 @@ TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, 
 }
 
 /* dx = (g - mean(g) - xhat * mean(g * xhat)) / sd; dw, db grow by dy * xhat and dy. */
-TRM_INLINE void ln_grad_rows(const trm_ln *a, int64_t r, float *dw, float *db, const bool accumulate, const int n) {
+TRM_INLINE void ln_grad_rows(const trm_ln *a, int64_t r, float *dw, float *db, const bool accumulate,
+                             const int n) {
     int64_t c = a->c, full = c - c % L, j = 0;
     const float *x = a->x + r * c, *dy = a->dy + r * c, *saved = a->saved + 2 * r;
     float *dx = a->out + r * c, mg[R], mgx[R];
@@ -321,8 +337,10 @@ static void ln_grad_thread(const trm_ln *a, trm_span s, double *total, float *pa
     for (int64_t r = s.begin; r < s.end; r += 64) {
         trm_span rows = {r, r + 64 < s.end ? r + 64 : s.end};
         memset(part, 0, sizeof *part * (size_t)(2 * a->c));
-        if (a->accumulate) ln_grad_span(a, rows, part, true);
-        else ln_grad_span(a, rows, part, false);
+        if (a->accumulate)
+            ln_grad_span(a, rows, part, true);
+        else
+            ln_grad_span(a, rows, part, false);
         for (int64_t j = 0; j < 2 * a->c; j++) total[j] += (double)part[j];
     }
 }
