@@ -183,11 +183,11 @@ static trm_status add_update(trm_runner *r, trm_program *p, buckets *b) {
     for (int i = 0; i < b->count; i++)
         TRM_TRY(add_instr(
             p, (trm_instr){TRM_INSTR_WAIT, TRM_PHASE_WAIT, b->first_node + i, NULL, b->request[i]}));
-    if (r->sumsq) TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_OP, TRM_PHASE_UPDATE, 0, r->sumsq, NULL}));
+    if (r->sumsq.op) TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_OP, TRM_PHASE_UPDATE, 0, r->sumsq.op, NULL}));
     TRM_TRY(add_tail(r, p));
     TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_FINISH, TRM_PHASE_UPDATE, 0, NULL, NULL}));
     for (int i = 0; i < r->n_updates; i++)
-        TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_OP, TRM_PHASE_UPDATE, 0, r->updates[i], NULL}));
+        TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_OP, TRM_PHASE_UPDATE, 0, r->updates[i].op, NULL}));
     return TRM_OK;
 }
 

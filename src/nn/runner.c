@@ -19,8 +19,8 @@ static void *at(const trm_runner *r, void *space, int64_t offset) {
     return space ? (char *)space + (size_t)offset * r->spec.device->backend->float_size : NULL;
 }
 
-static trm_status new_range_op(trm_runner *r, trm_op_kind kind, int64_t begin, int64_t end, bool decay,
-                               trm_op **out) {
+static trm_status plan_range(trm_runner *r, trm_op_kind kind, int64_t begin, int64_t end, bool decay,
+                             trm_range_op *out) {
     const trm_optim_spec *o = &r->spec.optim;
     trm_op_desc d = {.kind = kind,
                      .n = 1,
@@ -31,14 +31,18 @@ static trm_status new_range_op(trm_runner *r, trm_op_kind kind, int64_t begin, i
     d.beta1 = o->kind == TRM_OPT_SGD ? o->momentum : o->beta1;
     d.beta2 = o->beta2;
     d.weight_decay = decay ? o->weight_decay : 0;
-    TRM_TRY(trm_op_plan(r->spec.device, &d, out));
-    r->scratch_bytes = trm_max64(r->scratch_bytes, (int64_t)(*out)->scratch_bytes);
+    out->begin = begin;
+    return trm_op_plan(r->spec.device, &d, &out->op);
+}
+
+static trm_status bind_range(const trm_runner *r, const trm_range_op *u) {
+    if (!u->op) return TRM_OK;
     void *args[TRM_ARG_COUNT] = {0};
-    args[TRM_ARG_W] = at(r, r->spec.weights, begin);
-    args[TRM_ARG_G] = at(r, r->spec.grads, begin);
-    args[TRM_ARG_M1] = at(r, r->spec.m1, begin);
-    args[TRM_ARG_M2] = at(r, r->spec.m2, begin);
-    return trm_op_bind(*out, args, NULL);
+    args[TRM_ARG_W] = at(r, r->spec.weights, u->begin);
+    args[TRM_ARG_G] = at(r, r->spec.grads, u->begin);
+    args[TRM_ARG_M1] = at(r, r->spec.m1, u->begin);
+    args[TRM_ARG_M2] = at(r, r->spec.m2, u->begin);
+    return trm_op_bind(u->op, args, r->scratch);
 }
 
 /* Neighbours that decay alike share one op; padding belongs to the entry before it and stays zero. */
@@ -53,13 +57,13 @@ static trm_status plan_updates(trm_runner *r) {
         if (p->kind != TRM_PARAM) continue;
         const int decay = decays(r, p);
         if (run >= 0 && decay != run) {
-            TRM_TRY(new_range_op(r, TRM_OP_UPDATE, begin, p->offset, run, &r->updates[r->n_updates]));
+            TRM_TRY(plan_range(r, TRM_OP_UPDATE, begin, p->offset, run, &r->updates[r->n_updates]));
             r->n_updates++;
             begin = p->offset;
         }
         run = decay;
     }
-    TRM_TRY(new_range_op(r, TRM_OP_UPDATE, begin, g->param_space, run > 0, &r->updates[r->n_updates]));
+    TRM_TRY(plan_range(r, TRM_OP_UPDATE, begin, g->param_space, run > 0, &r->updates[r->n_updates]));
     r->n_updates++;
     return TRM_OK;
 }
@@ -68,7 +72,7 @@ static trm_status plan_updates(trm_runner *r) {
 static trm_status plan_sumsq(trm_runner *r) {
     for (int i = 0; i < r->spec.graph->n_nodes; i++)
         if (r->spec.graph->nodes[i].kind == TRM_NODE_SUM_GRADS) return TRM_OK;
-    return new_range_op(r, TRM_OP_SUMSQ, 0, r->spec.graph->param_space, false, &r->sumsq);
+    return plan_range(r, TRM_OP_SUMSQ, 0, r->spec.graph->param_space, false, &r->sumsq);
 }
 
 trm_status trm_runner_create(const trm_runner_spec *spec, trm_runner **out) {
@@ -92,8 +96,8 @@ out:
 void trm_runner_free(trm_runner *r) {
     if (!r) return;
     for (int i = 0; i < r->n_programs; i++) trm_program_free(r, r->programs[i]);
-    for (int i = 0; r->updates && i < r->spec.graph->n_params; i++) trm_op_destroy(r->updates[i]);
-    trm_op_destroy(r->sumsq);
+    for (int i = 0; r->updates && i < r->spec.graph->n_params; i++) trm_op_destroy(r->updates[i].op);
+    trm_op_destroy(r->sumsq.op);
     trm_free(r->updates);
     trm_free(r->programs);
     trm_free(r->arena);
@@ -123,8 +127,19 @@ static trm_status grow(char **block, int64_t *have, int64_t bytes, const char *w
     return TRM_OK;
 }
 
+static int64_t range_scratch(const trm_runner *r) {
+    int64_t bytes = r->sumsq.op ? (int64_t)r->sumsq.op->scratch_bytes : 0;
+    for (int i = 0; i < r->n_updates; i++) bytes = trm_max64(bytes, (int64_t)r->updates[i].op->scratch_bytes);
+    return bytes;
+}
+
+static trm_status bind_ranges(const trm_runner *r) {
+    for (int i = 0; i < r->n_updates; i++) TRM_TRY(bind_range(r, &r->updates[i]));
+    return bind_range(r, &r->sumsq);
+}
+
 trm_status trm_runner_settle(trm_runner *r, trm_program *p) {
-    int64_t arena = r->arena_bytes, scratch = r->scratch_bytes;
+    int64_t arena = r->arena_bytes, scratch = trm_max64(r->scratch_bytes, range_scratch(r));
     for (int k = 0; k < p->micro_batches; k++) {
         if (!p->passes[k]) continue;
         arena = trm_max64(arena, p->passes[k]->arena_bytes);
@@ -133,6 +148,7 @@ trm_status trm_runner_settle(trm_runner *r, trm_program *p) {
     bool moved = false;
     TRM_TRY(grow(&r->arena, &r->arena_bytes, arena, "activations", &moved));
     TRM_TRY(grow(&r->scratch, &r->scratch_bytes, scratch, "scratch memory", &moved));
+    if (moved) TRM_TRY(bind_ranges(r));
     for (int i = 0; moved && i < r->n_programs; i++) TRM_TRY(bind_program(r, r->programs[i]));
     return bind_program(r, p);
 }

@@ -26,13 +26,19 @@ typedef struct trm_program {
     int n_requests, cap_requests;
 } trm_program;
 
+/* An op over a range of the parameter space. */
+typedef struct trm_range_op {
+    trm_op *op;
+    int64_t begin;
+} trm_range_op;
+
 struct trm_runner {
     trm_runner_spec spec;
     trm_program **programs;
     int n_programs, cap_programs;
-    trm_op **updates;               /* one per run of equal decay */
+    trm_range_op *updates;          /* one per run of equal decay */
     int n_updates;
-    trm_op *sumsq;                  /* NULL where the reductions sum squares on their way */
+    trm_range_op sumsq;             /* no op where the reductions sum squares on their way */
     char *arena, *scratch;
     int64_t arena_bytes, scratch_bytes;
     const void *output;             /* of the pass that ran last */
