@@ -77,7 +77,7 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
  *               DROPOUT_BWD  DX (acc)= DY * same mask.  X may be Y, DX may be DY.  eval: the plan leaves it out.
  * FLATTEN_FWD   Y (canonical C*H*W order) <- X (H,W,C);  FLATTEN_BWD  DX (acc) <- DY.  (shape change only)
  * EMBED_FWD     Y[t] = W[X[t]] (X int32 (T), out (T,C), W has desc.count rows: the vocabulary);  EMBED_BWD  DW (acc)= ...
- *               (not acc: all desc.count rows are written).  A token outside [0, count) fails the run with TRM_DATA.
+ *               (not acc: all desc.count rows are written).  A token outside [0, count) fails EMBED_FWD with TRM_DATA.
  * POSEMB_FWD    Y = X + W[0..T) ; X, out (T,C);  POSEMB_BWD  DW (acc)= sum over samples of DY  (dx = dy: no op)
  * ATTN_FWD      Y (T,C), SAVED <- X (T,3C) = q|k|v, heads in each third side by side; scale 1/sqrt(C/heads);
  *               memory linear in T.   ATTN_BWD  DX (acc) <- DY, X, Y, SAVED

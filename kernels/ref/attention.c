@@ -7,8 +7,8 @@
 
 /* One head of one sample: where its q, k, v, y begin, all with their row strides. */
 typedef struct head {
-    int64_t size;                   /* d = c / heads */
-    const double *q, *k, *v;        /* row stride 3c */
+    int64_t size;            /* d = c / heads */
+    const double *q, *k, *v; /* row stride 3c */
 } head;
 
 static head head_of(const trm_ref_attention *s, const double *x, int64_t h) {

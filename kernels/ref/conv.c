@@ -9,8 +9,8 @@ typedef struct tap {
 } tap;
 typedef void (*tap_fn)(const tap *t, const double *a, const double *b, double *out);
 
-static void each_tap_of_output(const trm_ref_window *s, tap t, int64_t oy, int64_t ox, tap_fn fn, const double *a,
-                               const double *b, double *out) {
+static void each_tap_of_output(const trm_ref_window *s, tap t, int64_t oy, int64_t ox, tap_fn fn,
+                               const double *a, const double *b, double *out) {
     int64_t per_group = s->c / s->groups, o = t.y % s->o, first = o / (s->o / s->groups) * per_group;
     int64_t image = t.x;
     for (int64_t i = 0; i < per_group; i++)
@@ -36,8 +36,12 @@ static void each_tap(const trm_ref_window *s, tap_fn fn, const double *a, const 
 }
 
 static void add_y(const tap *t, const double *x, const double *w, double *y) { y[t->y] += x[t->x] * w[t->w]; }
-static void add_dx(const tap *t, const double *dy, const double *w, double *dx) { dx[t->x] += dy[t->y] * w[t->w]; }
-static void add_dw(const tap *t, const double *dy, const double *x, double *dw) { dw[t->w] += dy[t->y] * x[t->x]; }
+static void add_dx(const tap *t, const double *dy, const double *w, double *dx) {
+    dx[t->x] += dy[t->y] * w[t->w];
+}
+static void add_dw(const tap *t, const double *dy, const double *x, double *dw) {
+    dw[t->w] += dy[t->y] * x[t->x];
+}
 
 static void clear(double *p, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = 0;
@@ -53,7 +57,8 @@ void trm_ref_conv_bwd_x(const trm_ref_window *s, const double *dy, const double 
     each_tap(s, add_dx, dy, w, dx);
 }
 
-void trm_ref_conv_bwd_w(const trm_ref_window *s, const double *dy, const double *x, bool acc, double *dw, double *db) {
+void trm_ref_conv_bwd_w(const trm_ref_window *s, const double *dy, const double *x, bool acc, double *dw,
+                        double *db) {
     if (!acc) clear(dw, s->o * (s->c / s->groups) * s->kernel[0] * s->kernel[1]);
     if (!acc && db) clear(db, s->o);
     each_tap(s, add_dw, dy, x, dw);

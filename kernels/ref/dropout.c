@@ -4,7 +4,8 @@
 #include "ref/ref.h"
 
 /* out = in * [uniform >= p] / (1-p), with element indices counted in (C,H,W) order. */
-void trm_ref_dropout_sample(const trm_ref_dropout *s, const trm_rng_key *key, const double *in, bool acc, double *out) {
+void trm_ref_dropout_sample(const trm_ref_dropout *s, const trm_rng_key *key, const double *in, bool acc,
+                            double *out) {
     for (int64_t e = 0; e < s->c * s->h * s->w; e++) {
         int64_t at = trm_ref_hwc(s->c, s->h, s->w, e);
         bool keep = trm_rng_uniform(key, (uint64_t)e) >= s->p;

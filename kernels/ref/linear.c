@@ -2,8 +2,8 @@
 #include "ref/ref.h"
 
 /* y[r,o] = sum_i x[r,i] w[o,i] + b[o] + res[r,o] */
-void trm_ref_linear_fwd(const trm_ref_dense *s, const double *x, const double *w, const double *b, const double *res,
-                        double *y) {
+void trm_ref_linear_fwd(const trm_ref_dense *s, const double *x, const double *w, const double *b,
+                        const double *res, double *y) {
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t o = 0; o < s->out; o++) {
             double sum = b ? b[o] : 0;
@@ -23,7 +23,8 @@ void trm_ref_linear_bwd_x(const trm_ref_dense *s, const double *dy, const double
 }
 
 /* dw[o,i] = sum_r dy[r,o] x[r,i], db[o] = sum_r dy[r,o] */
-void trm_ref_linear_bwd_w(const trm_ref_dense *s, const double *dy, const double *x, bool acc, double *dw, double *db) {
+void trm_ref_linear_bwd_w(const trm_ref_dense *s, const double *dy, const double *x, bool acc, double *dw,
+                          double *db) {
     for (int64_t o = 0; o < s->out; o++) {
         double *row = dw + o * s->in, sum = 0;
         for (int64_t i = 0; i < s->in && !acc; i++) row[i] = 0;

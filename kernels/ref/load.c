@@ -21,6 +21,7 @@ void trm_ref_load_tokens(int64_t size, trm_dtype type, const void *raw, int32_t 
     for (int64_t e = 0; e < size; e++) {
         int64_t value;
         trm_convert_i64((const char *)raw + (size_t)e * trm_dtype_size(type), type, 1, &value);
-        y[e] = (int32_t)trm_max64(INT32_MIN, trm_min64(value, INT32_MAX)); /* an id too large stays too large */
+        y[e] =
+            (int32_t)trm_max64(INT32_MIN, trm_min64(value, INT32_MAX)); /* an id too large stays too large */
     }
 }

@@ -13,7 +13,8 @@ static int64_t first_largest(const double *x, int64_t c) {
 
 /* loss = log sum_i exp(x_i) - x_t, with the largest logit taken out so that exp stays finite;
  * its gradient is softmax(x) - onehot(t). */
-void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32_t *t, double *dx, trm_ref_loss *sum) {
+void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32_t *t, double *dx,
+                           trm_ref_loss *sum) {
     for (int64_t r = 0; r < rows; r++) {
         const double *row = x + r * c;
         int64_t best = first_largest(row, c);
@@ -28,7 +29,8 @@ void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32
 }
 
 /* loss of a sample = mean over its elements of (x-t)^2; its gradient is 2 (x-t) / size. */
-void trm_ref_mean_squares(int64_t n, int64_t size, const double *x, const double *t, double *dx, trm_ref_loss *sum) {
+void trm_ref_mean_squares(int64_t n, int64_t size, const double *x, const double *t, double *dx,
+                          trm_ref_loss *sum) {
     for (int64_t i = 0; i < n * size; i++) {
         double d = x[i] - t[i];
         sum->loss += d * d / (double)size;

@@ -38,8 +38,8 @@ static double xhat(const trm_ref_bn *s, const double *x, int64_t i) {
     return (x[i] - s->mean[i % s->c]) / sqrt(s->var[i % s->c] + s->eps);
 }
 
-void trm_ref_bn_apply(const trm_ref_bn *s, const double *x, const double *w, const double *b, const double *res,
-                      double *y) {
+void trm_ref_bn_apply(const trm_ref_bn *s, const double *x, const double *w, const double *b,
+                      const double *res, double *y) {
     for (int64_t i = 0; i < s->rows * s->c; i++)
         y[i] = w[i % s->c] * xhat(s, x, i) + b[i % s->c] + (res ? res[i] : 0);
 }
@@ -64,7 +64,8 @@ void trm_ref_bn_grad_apply(const trm_ref_bn *s, const trm_ref_bn_grad *g, const 
 }
 
 /* y = w (x - mean)/sqrt(var + eps) + b with mean and biased variance of the row. */
-void trm_ref_ln_fwd(const trm_ref_ln *s, const double *x, const double *w, const double *b, double *y, double *saved) {
+void trm_ref_ln_fwd(const trm_ref_ln *s, const double *x, const double *w, const double *b, double *y,
+                    double *saved) {
     for (int64_t r = 0; r < s->rows; r++) {
         const double *row = x + r * s->c;
         double mean = 0, var = 0;
@@ -79,8 +80,8 @@ void trm_ref_ln_fwd(const trm_ref_ln *s, const double *x, const double *w, const
 }
 
 /* With g = dy w: dx = 1/sd (g - mean(g) - xhat mean(g xhat)) */
-void trm_ref_ln_bwd_x(const trm_ref_ln *s, const double *x, const double *dy, const double *w, const double *saved,
-                      bool acc, double *dx) {
+void trm_ref_ln_bwd_x(const trm_ref_ln *s, const double *x, const double *dy, const double *w,
+                      const double *saved, bool acc, double *dx) {
     for (int64_t r = 0; r < s->rows; r++) {
         const double *xr = x + r * s->c, *dyr = dy + r * s->c;
         double mean = saved[2 * r], rstd = saved[2 * r + 1], mean_g = 0, mean_gx = 0;

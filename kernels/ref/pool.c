@@ -17,7 +17,7 @@ static range under(const trm_ref_window *s, int axis, int64_t o) {
 /* The window of one output: its channel of its image, first element included. */
 typedef struct cell {
     range rows, cols;
-    int64_t base;                   /* where (0,0) of this channel of this image lies */
+    int64_t base; /* where (0,0) of this channel of this image lies */
 } cell;
 
 static cell cell_of(const trm_ref_window *s, int64_t y_index) {
@@ -79,6 +79,7 @@ void trm_ref_pool_avg_bwd(const trm_ref_window *s, const double *dy, bool acc, d
     for (int64_t i = 0; i < outputs(s); i++) {
         cell k = cell_of(s, i);
         for (int64_t iy = k.rows.begin; iy < k.rows.end; iy++)
-            for (int64_t ix = k.cols.begin; ix < k.cols.end; ix++) dx[at(s, &k, iy, ix)] += dy[i] / elements(&k);
+            for (int64_t ix = k.cols.begin; ix < k.cols.end; ix++)
+                dx[at(s, &k, iy, ix)] += dy[i] / elements(&k);
     }
 }

@@ -23,7 +23,8 @@ static trm_status unknown(const char *name) {
         names[i] = backends[i]->name;
         trm_str_add(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    trm_status s = trm_fail(TRM_USAGE, "no back end is named \"%s\"; there are: %s", name, trm_str_get(&list));
+    trm_status s =
+        trm_fail(TRM_USAGE, "no back end is named \"%s\"; there are: %s", name, trm_str_get(&list));
     const char *near = trm_nearest(name, names);
     if (near) trm_hint("did you mean \"%s\"?", near);
     trm_str_free(&list);
@@ -33,7 +34,8 @@ static trm_status unknown(const char *name) {
 trm_status trm_device_open(const char *backend, int threads, trm_device **out) {
     const trm_backend *b = find(backend ? backend : "");
     if (!b) return unknown(backend ? backend : "");
-    if (threads < 1) return trm_fail(TRM_USAGE, "back end %s wants at least 1 thread, not %d", b->name, threads);
+    if (threads < 1)
+        return trm_fail(TRM_USAGE, "back end %s wants at least 1 thread, not %d", b->name, threads);
     trm_device *d = trm_alloc(sizeof *d, "a device");
     if (!d) return TRM_MEMORY;
     d->backend = b;

@@ -33,7 +33,8 @@ static trm_status ask_backend(trm_device *d, trm_op *op) {
     if (!d->backend->plan) return trm_fail(TRM_MACHINE, "back end %s has no ops", d->backend->name);
     trm_status s = d->backend->plan(d, op);
     if (s != TRM_OK) return trm_prefix(s, "%s on %s", name, d->backend->name);
-    if (!op->run) return trm_fail(TRM_INTERNAL, "back end %s planned %s but not how to run it", d->backend->name, name);
+    if (!op->run)
+        return trm_fail(TRM_INTERNAL, "back end %s planned %s but not how to run it", d->backend->name, name);
     return TRM_OK;
 }
 
@@ -69,12 +70,12 @@ static bool wanted(const trm_op *op, int arg) {
     case TRM_ARG_B:
     case TRM_ARG_DB: return d->bias;
     case TRM_ARG_RES: return d->residual;
-    case TRM_ARG_PRE:                                   /* LINEAR_FWD */
-    case TRM_ARG_X: return is_gelu(d->act);             /* ACT_BWD */
+    case TRM_ARG_PRE:                       /* LINEAR_FWD */
+    case TRM_ARG_X: return is_gelu(d->act); /* ACT_BWD */
     case TRM_ARG_Y: return d->kind == TRM_OP_ACT_BWD ? !is_gelu(d->act) : d->act == TRM_ACT_RELU;
     case TRM_ARG_SAVED: return op->saved_bytes > 0;
-    case TRM_ARG_STAT:                                  /* BN_APPLY */
-    case TRM_ARG_DX: return d->train;                   /* losses */
+    case TRM_ARG_STAT:                /* BN_APPLY */
+    case TRM_ARG_DX: return d->train; /* losses */
     case TRM_ARG_M1: return d->optimizer != TRM_OPT_SGD || d->beta1 != 0;
     case TRM_ARG_M2: return d->optimizer != TRM_OPT_SGD;
     default: return false;
@@ -83,8 +84,8 @@ static bool wanted(const trm_op *op, int arg) {
 
 static trm_status check_address(const trm_op *op, const void *p, const char *what) {
     if ((uintptr_t)p % TRM_ALIGN == 0) return TRM_OK;
-    return trm_fail(TRM_INTERNAL, "%s: %s lies at %p, which is no multiple of %d", trm_op_name(op->desc.kind), what, p,
-                    TRM_ALIGN);
+    return trm_fail(TRM_INTERNAL, "%s: %s lies at %p, which is no multiple of %d", trm_op_name(op->desc.kind),
+                    what, p, TRM_ALIGN);
 }
 
 /* An op sees only the arguments that its rule names, so that a back end cannot come to depend on another. */

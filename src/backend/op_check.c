@@ -51,16 +51,18 @@ static trm_status check_axis(const trm_op_desc *d, int a) {
     const char *axis = a == 0 ? "height" : "width";
     int64_t size = d->in.dim[1 + a], padded = size + 2 * d->pad[a];
     if (d->kernel[a] < 1 || d->stride[a] < 1 || d->pad[a] < 0 || d->pad[a] > INT32_MAX)
-        return trm_fail(TRM_JOB, "in %s: kernel %lld, stride %lld and padding %lld must be at least 1, 1 and 0", axis,
+        return trm_fail(TRM_JOB,
+                        "in %s: kernel %lld, stride %lld and padding %lld must be at least 1, 1 and 0", axis,
                         (long long)d->kernel[a], (long long)d->stride[a], (long long)d->pad[a]);
     if (d->kernel[a] > padded)
         return trm_fail(TRM_JOB, "in %s: kernel %lld is larger than the padded image, %lld", axis,
                         (long long)d->kernel[a], (long long)padded);
     int64_t out = (padded - d->kernel[a]) / d->stride[a] + 1;
     if (d->out.dim[1 + a] != out)
-        return trm_fail(TRM_JOB, "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld, not %lld", axis,
-                        (long long)size, (long long)d->kernel[a], (long long)d->stride[a], (long long)d->pad[a],
-                        (long long)out, (long long)d->out.dim[1 + a]);
+        return trm_fail(TRM_JOB,
+                        "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld, not %lld", axis,
+                        (long long)size, (long long)d->kernel[a], (long long)d->stride[a],
+                        (long long)d->pad[a], (long long)out, (long long)d->out.dim[1 + a]);
     return TRM_OK;
 }
 
@@ -74,8 +76,8 @@ static trm_status check_window(const trm_op_desc *d) {
 static trm_status check_conv(const trm_op_desc *d) {
     TRM_TRY(check_window(d));
     if (d->groups < 1 || d->in.dim[0] % d->groups != 0 || d->out.dim[0] % d->groups != 0)
-        return trm_fail(TRM_JOB, "%lld groups do not divide %lld input and %lld output channels", (long long)d->groups,
-                        (long long)d->in.dim[0], (long long)d->out.dim[0]);
+        return trm_fail(TRM_JOB, "%lld groups do not divide %lld input and %lld output channels",
+                        (long long)d->groups, (long long)d->in.dim[0], (long long)d->out.dim[0]);
     return TRM_OK;
 }
 
@@ -131,8 +133,8 @@ static trm_status check_embed(const trm_op_desc *d) {
     char in[80], out[80];
     TRM_TRY(check_rank(&d->in, "in", 1, 1));
     if (d->out.rank != 2 || d->out.dim[0] != d->in.dim[0])
-        return trm_fail(TRM_JOB, "tokens %s want out (%lld,C), not %s", text(&d->in, in), (long long)d->in.dim[0],
-                        text(&d->out, out));
+        return trm_fail(TRM_JOB, "tokens %s want out (%lld,C), not %s", text(&d->in, in),
+                        (long long)d->in.dim[0], text(&d->out, out));
     if (d->count < 1 || d->count > INT32_MAX)
         return trm_fail(TRM_JOB, "a vocabulary of %lld must be in [1, %d]", (long long)d->count, INT32_MAX);
     return TRM_OK;
@@ -148,7 +150,8 @@ static trm_status check_attention(const trm_op_desc *d) {
     TRM_TRY(check_rank(&d->in, "in", 2, 2));
     int64_t c = d->in.dim[1] / 3;
     if (d->in.dim[1] % 3 != 0 || d->out.rank != 2 || d->out.dim[0] != d->in.dim[0] || d->out.dim[1] != c)
-        return trm_fail(TRM_JOB, "in %s and out %s want to be (T,3C) and (T,C)", text(&d->in, in), text(&d->out, out));
+        return trm_fail(TRM_JOB, "in %s and out %s want to be (T,3C) and (T,C)", text(&d->in, in),
+                        text(&d->out, out));
     if (d->heads < 1 || c % d->heads != 0)
         return trm_fail(TRM_JOB, "%lld heads do not divide %lld features", (long long)d->heads, (long long)c);
     return TRM_OK;
@@ -165,7 +168,8 @@ static trm_status check_cross_entropy(const trm_op_desc *d) {
 
 static trm_status check_normalisation(const trm_op_desc *d) {
     int64_t channels = d->out.rank == 3 ? d->out.dim[0] : 1;
-    if (!isfinite(d->scale) || d->scale == 0) return trm_fail(TRM_JOB, "scale is %g and must not be 0", d->scale);
+    if (!isfinite(d->scale) || d->scale == 0)
+        return trm_fail(TRM_JOB, "scale is %g and must not be 0", d->scale);
     if (d->norm_count != 0 && d->norm_count != 1 && d->norm_count != channels)
         return trm_fail(TRM_JOB, "mean and std have %lld entries, but the data has %lld channels",
                         (long long)d->norm_count, (long long)channels);
@@ -178,15 +182,18 @@ static trm_status check_normalisation(const trm_op_desc *d) {
 
 static trm_status check_load(const trm_op_desc *d) {
     char out[80];
-    if ((unsigned)d->raw_type >= TRM_DTYPE_COUNT) return trm_fail(TRM_JOB, "raw type %d is unknown", (int)d->raw_type);
+    if ((unsigned)d->raw_type >= TRM_DTYPE_COUNT)
+        return trm_fail(TRM_JOB, "raw type %d is unknown", (int)d->raw_type);
     int64_t bytes = trm_shape_count(&d->out) * (int64_t)trm_dtype_size(d->raw_type);
     if (d->raw_stride < bytes)
         return trm_fail(TRM_JOB, "a raw sample of %s %s has %lld bytes, but the next one begins after %lld",
-                        trm_dtype_name(d->raw_type), text(&d->out, out), (long long)bytes, (long long)d->raw_stride);
+                        trm_dtype_name(d->raw_type), text(&d->out, out), (long long)bytes,
+                        (long long)d->raw_stride);
     if (d->first < 0) return trm_fail(TRM_JOB, "first sample %lld is negative", (long long)d->first);
     if (!d->out_tokens) return check_normalisation(d);
     if (trm_dtype_is_float(d->raw_type))
-        return trm_fail(TRM_JOB, "tokens and classes come from an integer type, not %s", trm_dtype_name(d->raw_type));
+        return trm_fail(TRM_JOB, "tokens and classes come from an integer type, not %s",
+                        trm_dtype_name(d->raw_type));
     return TRM_OK;
 }
 
@@ -231,7 +238,8 @@ enum {
     ANY_ACT = ACT(NONE) | REAL_ACT,
 };
 
-/* name, check, acts, residual; arguments: always | where the description asks | optional. */
+/* name, check, acts, residual; arguments: always, where the description asks, optional. */
+/* clang-format off */
 static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_LOAD_X] = {"load_x", check_load, NO_ACT, false, A(Y), 0, 0},
     [TRM_OP_LOAD_Y] = {"load_y", check_load, NO_ACT, false, A(Y), 0, 0},
@@ -244,15 +252,11 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_POOL_FWD] = {"pool_fwd", check_pool, NO_ACT, false, A(X) | A(Y), A(SAVED), 0},
     [TRM_OP_POOL_BWD] = {"pool_bwd", check_pool, NO_ACT, false, A(DX) | A(DY) | A(X) | A(Y), A(SAVED), 0},
     [TRM_OP_BN_STATS] = {"bn_stats", check_batch_norm, RELU, true, A(X) | A(STAT), 0, 0},
-    [TRM_OP_BN_APPLY] = {"bn_apply", check_batch_norm, RELU, true,
-                         A(X) | A(Y) | A(W) | A(B) | A(RUN_MEAN) | A(RUN_VAR), A(RES) | A(STAT), 0},
-    [TRM_OP_BN_GRAD_SUMS] = {"bn_grad_sums", check_batch_norm, RELU, true,
-                             A(X) | A(STAT) | A(DY) | A(GSTAT) | A(DW) | A(DB), A(Y), 0},
-    [TRM_OP_BN_GRAD_APPLY] = {"bn_grad_apply", check_batch_norm, RELU, true,
-                              A(X) | A(STAT) | A(DY) | A(GSTAT) | A(W) | A(DX), 0, 0},
+    [TRM_OP_BN_APPLY] = {"bn_apply", check_batch_norm, RELU, true, A(X) | A(Y) | A(W) | A(B) | A(RUN_MEAN) | A(RUN_VAR), A(RES) | A(STAT), 0},
+    [TRM_OP_BN_GRAD_SUMS] = {"bn_grad_sums", check_batch_norm, RELU, true, A(X) | A(STAT) | A(DY) | A(GSTAT) | A(DW) | A(DB), A(Y), 0},
+    [TRM_OP_BN_GRAD_APPLY] = {"bn_grad_apply", check_batch_norm, RELU, true, A(X) | A(STAT) | A(DY) | A(GSTAT) | A(W) | A(DX), 0, 0},
     [TRM_OP_LN_FWD] = {"ln_fwd", check_layer_norm, NO_ACT, false, A(X) | A(Y), A(SAVED), A(W) | A(B)},
-    [TRM_OP_LN_BWD] = {"ln_bwd", check_layer_norm, NO_ACT, false, A(X) | A(DX) | A(DY), A(SAVED),
-                       A(W) | A(DW) | A(DB)},
+    [TRM_OP_LN_BWD] = {"ln_bwd", check_layer_norm, NO_ACT, false, A(X) | A(DX) | A(DY), A(SAVED), A(W) | A(DW) | A(DB)},
     [TRM_OP_ACT_FWD] = {"act_fwd", check_same, REAL_ACT, false, A(X) | A(Y), 0, 0},
     [TRM_OP_ACT_BWD] = {"act_bwd", check_same, REAL_ACT, false, A(DX) | A(DY), A(X) | A(Y), 0},
     [TRM_OP_DROPOUT_FWD] = {"dropout_fwd", check_dropout, NO_ACT, false, A(X) | A(Y), 0, 0},
@@ -273,6 +277,7 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_UPDATE] = {"update", check_update, NO_ACT, false, A(W) | A(G), A(M1) | A(M2), 0},
     [TRM_OP_SUMSQ] = {"sumsq", check_count, NO_ACT, false, A(G), 0, 0},
 };
+/* clang-format on */
 
 const trm_op_rule *trm_op_rule_of(trm_op_kind k) { return (unsigned)k < TRM_OP_COUNT ? &rules[k] : NULL; }
 
@@ -283,7 +288,8 @@ static trm_status check_shape(const trm_op_desc *d, const trm_shape *s, const ch
     char buf[80];
     if (!trm_shape_valid(s)) return trm_fail(TRM_JOB, "%s has no valid shape", what);
     if (trm_shape_count(s) <= MAX_ELEMENTS / d->n) return TRM_OK;
-    return trm_fail(TRM_JOB, "%lld samples of %s %s are too many elements", (long long)d->n, what, text(s, buf));
+    return trm_fail(TRM_JOB, "%lld samples of %s %s are too many elements", (long long)d->n, what,
+                    text(s, buf));
 }
 
 static trm_status check_samples(const trm_op_desc *d) {

@@ -31,7 +31,9 @@ static trm_shape out_of(const op_case *c) {
 static int64_t last_dim(const trm_shape *s) { return s->rank > 0 ? s->dim[s->rank - 1] : 1; }
 
 /* Channels of a norm. */
-static int64_t channels(const op_case *c) { return c->desc.in.rank == 3 ? c->desc.in.dim[0] : last_dim(&c->desc.in); }
+static int64_t channels(const op_case *c) {
+    return c->desc.in.rank == 3 ? c->desc.in.dim[0] : last_dim(&c->desc.in);
+}
 
 static int64_t weights(const op_case *c) {
     const trm_op_desc *d = &c->desc;
@@ -125,7 +127,8 @@ static bool has(const op_case *c, trm_arg a) {
 double op_bench_get(const op_bench *b, trm_arg a, int64_t i) {
     const void *p = b->buffer[a];
     if (b->type[a] == OP_INTS) return ((const int32_t *)p)[i];
-    if (b->type[a] == OP_DOUBLES || b->device->backend->float_size == sizeof(double)) return ((const double *)p)[i];
+    if (b->type[a] == OP_DOUBLES || b->device->backend->float_size == sizeof(double))
+        return ((const double *)p)[i];
     return ((const float *)p)[i];
 }
 
@@ -143,7 +146,8 @@ void op_bench_set(op_bench *b, trm_arg a, int64_t i, double value) {
 
 static trm_rng_key key_of(const op_case *c, int a, int64_t update) {
     uint64_t seed = trm_hash(c->name, strlen(c->name), trm_hash(c->family->name, strlen(c->family->name), 0));
-    return (trm_rng_key){.seed = seed, .purpose = TRM_RNG_SYNTH, .layer = (uint32_t)a, .update = (uint64_t)update};
+    return (trm_rng_key){
+        .seed = seed, .purpose = TRM_RNG_SYNTH, .layer = (uint32_t)a, .update = (uint64_t)update};
 }
 
 /* Weights keep the size of what they multiply, so that activations are not saturated. */
@@ -164,10 +168,12 @@ static double value_of(const op_case *c, trm_arg a, int64_t i, int64_t update) {
     bool adds = first_kind(c) == TRM_OP_ADD_INTO;
     switch (a) {
     case TRM_ARG_X:
-        if (type_of(c, a) == OP_INTS) return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)c->desc.count);
-        return normal * (c->spread > 0 ? c->spread : 1);
+        if (type_of(c, a) == OP_INTS)
+            return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)c->desc.count);
+        return normal * (c->spread > 0 ? c->spread : 1) + c->shift;
     case TRM_ARG_T:
-        if (type_of(c, a) == OP_INTS) return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)last_dim(&c->desc.in));
+        if (type_of(c, a) == OP_INTS)
+            return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)last_dim(&c->desc.in));
         return normal;
     case TRM_ARG_W: return weight_value(c, normal);
     case TRM_ARG_RUN_VAR: return 1 + 0.5 * trm_rng_uniform(&key, (uint64_t)i);
@@ -193,7 +199,7 @@ double op_bench_value(const op_bench *b, trm_arg a, int64_t i) {
 
 static void fill(op_bench *b, trm_arg a) {
     if (b->type[a] == OP_BYTES) {
-        memset(b->buffer[a], 0xFF, b->bytes[a]);        /* read before it is written: a NaN */
+        memset(b->buffer[a], 0xFF, b->bytes[a]); /* read before it is written: a NaN */
         return;
     }
     for (int64_t i = 0; i < b->count[a]; i++)
@@ -222,8 +228,12 @@ static void raw_element(trm_dtype type, const trm_rng_key *key, int64_t i, void 
     switch (type) {
     case TRM_F64: memcpy(to, &value, 8); return;
     case TRM_F32: memcpy(to, &(float){(float)value}, 4); return;
-    case TRM_F16: memcpy(to, &(uint16_t){(uint16_t)((bits & 0x83FF) | (12 + (bits >> 20) % 6) << 10)}, 2); return;
-    case TRM_BF16: memcpy(to, &(uint16_t){(uint16_t)((bits & 0x807F) | (124 + (bits >> 20) % 6) << 7)}, 2); return;
+    case TRM_F16:
+        memcpy(to, &(uint16_t){(uint16_t)((bits & 0x83FF) | (12 + (bits >> 20) % 6) << 10)}, 2);
+        return;
+    case TRM_BF16:
+        memcpy(to, &(uint16_t){(uint16_t)((bits & 0x807F) | (124 + (bits >> 20) % 6) << 7)}, 2);
+        return;
     case TRM_I64: memcpy(to, &(int64_t){(int64_t)(bits & 0xFFFFF) - 1000}, 8); return;
     default: memcpy(to, &bits, trm_dtype_size(type)); return;
     }
@@ -237,7 +247,8 @@ static void make_raw(op_bench *b) {
     assert_non_null(b->raw);
     for (int64_t s = 0; s < MOST_SAMPLES; s++)
         for (int64_t i = 0; i < d->raw_stride / (int64_t)size; i++)
-            raw_element(d->raw_type, &key, s * 100000 + i, (char *)b->raw + s * d->raw_stride + i * (int64_t)size);
+            raw_element(d->raw_type, &key, s * 100000 + i,
+                        (char *)b->raw + s * d->raw_stride + i * (int64_t)size);
 }
 
 static void make_step(op_bench *b) {
@@ -282,8 +293,8 @@ static bool replaces(const op_stage *s, trm_arg a) {
 }
 
 static bool writes_weights(trm_op_kind k) {
-    return k == TRM_OP_LINEAR_BWD_W || k == TRM_OP_CONV_BWD_W || k == TRM_OP_BN_GRAD_SUMS || k == TRM_OP_EMBED_BWD ||
-           k == TRM_OP_POSEMB_BWD;
+    return k == TRM_OP_LINEAR_BWD_W || k == TRM_OP_CONV_BWD_W || k == TRM_OP_BN_GRAD_SUMS ||
+           k == TRM_OP_EMBED_BWD || k == TRM_OP_POSEMB_BWD;
 }
 
 static void plan(op_bench *b, int s, bool add) {
@@ -292,8 +303,8 @@ static void plan(op_bench *b, int s, bool add) {
     d.n = b->n;
     d.first += b->offset;
     d.train = !b->c->eval;
-    if (d.kind == TRM_OP_ACT_BWD) d.in = d.out = out_of(b->c);         /* after a linear op: of its output */
-    if (replaces(&b->stage[s], TRM_ARG_DX)) d.accumulate = false;       /* in place */
+    if (d.kind == TRM_OP_ACT_BWD) d.in = d.out = out_of(b->c);    /* after a linear op: of its output */
+    if (replaces(&b->stage[s], TRM_ARG_DX)) d.accumulate = false; /* in place */
     if (add && writes_weights(d.kind)) d.accumulate = true;
     if (add) d.accumulate_w = true;
     assert_ok(trm_op_plan(b->device, &d, &b->op[s]));
@@ -305,17 +316,20 @@ static void plan(op_bench *b, int s, bool add) {
 static void bind(op_bench *b, int s) {
     void *args[TRM_ARG_COUNT];
     memcpy(args, b->buffer, sizeof args);
-    for (int i = 0; i < b->stage[s].puts; i++) args[b->stage[s].put[i].arg] = b->buffer[b->stage[s].put[i].buffer];
+    for (int i = 0; i < b->stage[s].puts; i++)
+        args[b->stage[s].put[i].arg] = b->buffer[b->stage[s].put[i].buffer];
     assert_ok(trm_op_bind(b->op[s], args, b->scratch));
 }
 
 static void choose_stages(op_bench *b) {
     const op_family *f = b->c->family;
     for (int s = 0; s < f->stages; s++)
-        if (f->stage[s].kind != TRM_OP_ACT_BWD || b->c->desc.act != TRM_ACT_NONE) b->stage[b->stages++] = f->stage[s];
+        if (f->stage[s].kind != TRM_OP_ACT_BWD || b->c->desc.act != TRM_ACT_NONE)
+            b->stage[b->stages++] = f->stage[s];
 }
 
-void op_bench_open_slice(op_bench *b, const op_case *c, trm_device *device, int64_t first, int64_t n, bool add) {
+void op_bench_open_slice(op_bench *b, const op_case *c, trm_device *device, int64_t first, int64_t n,
+                         bool add) {
     memset(b, 0, sizeof *b);
     b->c = c;
     b->device = device;
@@ -362,11 +376,12 @@ static void add_test(op_tests *t, char *name, void (*run)(void **state), op_tria
     t->list[t->count++] = (struct CMUnitTest){name, run, NULL, NULL, state};
 }
 
-void op_tests_add(op_tests *t, const char *check, void (*run)(void **state), trm_device *device, const op_case *cases,
-                  int count) {
+void op_tests_add(op_tests *t, const char *check, void (*run)(void **state), trm_device *device,
+                  const op_case *cases, int count) {
     for (int i = 0; i < count; i++) {
         trm_str name = {0};
-        trm_str_add(&name, "%s %s: %s, %s", device->backend->name, check, cases[i].family->name, cases[i].name);
+        trm_str_add(&name, "%s %s: %s, %s", device->backend->name, check, cases[i].family->name,
+                    cases[i].name);
         add_test(t, name.p, run, (op_trial){&cases[i], device});
     }
 }

@@ -1,6 +1,7 @@
 /* op_cases: the families and the table of cases. */
 #include "op_cases.h"
 
+/* clang-format off */
 /* ---- families: ops that run one after the other on the same buffers ---------------------- */
 
 #define OP(k) {.kind = TRM_OP_##k}
@@ -163,7 +164,6 @@ static const op_family load_y = {
 #define NORM3                                                                                        \
     .norm_count = 3, .mean = (const double[]){0.49, 0.48, 0.45}, .std = (const double[]){0.25, 0.24, 0.26}
 
-/* clang-format off */
 const op_case op_small_cases[] = {
     {&linear, "7 -> 5, one sample", D(1, S1(7), .out = S1(5), BIAS)},
     {&linear, "no bias", D(3, S1(7), .out = S1(5), .bias = false)},
@@ -281,10 +281,12 @@ const op_case op_large_cases[] = {
     {&batch_norm, "16 channels relu", D(4, S3(16, 32, 32), BN, RELU)},
     {&batch_norm, "64 channels residual relu", D(9, S3(64, 8, 8), BN, RELU, RESIDUAL)},
     {&batch_norm, "512 features, added", D(33, S1(512), BN, ACC)},
+    {&batch_norm, "far from zero", D(9, S3(17, 16, 15), BN), .shift = 30},
     {&batch_norm_eval, "64 channels residual relu", D(5, S3(64, 8, 8), BN, RELU, RESIDUAL), EVAL},
     {&layer_norm, "256", D(2, S2(128, 256), LN, BIAS)},
     {&layer_norm, "257, added", D(3, S2(67, 257), LN, BIAS, ACC, ACC_W)},
-    {&layer_norm, "far from zero", D(2, S2(31, 64), LN, BIAS), .spread = 100},
+    {&layer_norm, "far from zero", D(2, S2(31, 64), LN, BIAS), .shift = 30},
+    {&layer_norm, "large", D(2, S2(31, 64), LN, BIAS), .spread = 1000},
 
     {&act, "gelu tanh", D(3, S2(128, 257), .act = TRM_ACT_GELU_TANH)},
     {&act, "gelu, wide", D(3, S2(64, 257), .act = TRM_ACT_GELU), .spread = 5},

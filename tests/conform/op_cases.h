@@ -45,6 +45,7 @@ typedef struct op_case {
     bool eval;                      /* not train */
     uint32_t without;               /* optional buffers that are not bound */
     double spread;                  /* standard deviation of X where not 1 */
+    double shift;                   /* mean of X */
     int steps;                      /* updates to run where not 1 */
 } op_case;
 

@@ -29,8 +29,8 @@ static void check_buffers(const op_bench *got, const op_bench *want, const char 
         if (!want->buffer[a] || want->type[a] == OP_BYTES) continue;
         double error = error_of(got, want, (trm_arg)a);
         if (!(error <= BOUND))
-            fail_msg("%s after %s differs from ref by %.3g, at most %.0e is allowed", op_arg_name((trm_arg)a), op,
-                     error, BOUND);
+            fail_msg("%s after %s differs from ref by %.3g, at most %.0e is allowed", op_arg_name((trm_arg)a),
+                     op, error, BOUND);
     }
 }
 
@@ -42,6 +42,23 @@ static void check_tail(const op_bench *got, const op_bench *want, const char *op
         if (!(fabs(got->tail[i] - want->tail[i]) <= allowed))
             fail_msg("the %s after %s is %.9g, ref has %.9g", names[i] ? names[i] : "rest of the tail", op,
                      got->tail[i], want->tail[i]);
+    }
+}
+
+/* A variance is the small difference of two sums: it is what has to be right, not they. */
+static void check_variances(const op_bench *got, const op_bench *want) {
+    int64_t c = got->count[TRM_ARG_STAT] / 2;
+    for (int64_t i = 0; i < c; i++) {
+        double var[2];
+        const op_bench *of[] = {got, want};
+        for (int k = 0; k < 2; k++) {
+            double m = op_bench_get(of[k], TRM_ARG_STAT, 2 * c),
+                   mean = op_bench_get(of[k], TRM_ARG_STAT, i) / m;
+            var[k] = op_bench_get(of[k], TRM_ARG_STAT, c + i) / m - mean * mean;
+        }
+        if (!(fabs(var[0] - var[1]) <= BOUND * var[1]))
+            fail_msg("the variance of channel %lld out of bn_stats is %.9g, ref has %.9g", (long long)i,
+                     var[0], var[1]);
     }
 }
 
@@ -68,6 +85,7 @@ static void run_stage(op_bench *b, op_bench *want, int s) {
     op_bench_run(want, s);
     check_buffers(b, want, op);
     check_tail(b, want, op);
+    if (b->stage[s].kind == TRM_OP_BN_STATS) check_variances(b, want);
     make_equal(b, want);
 }
 
@@ -107,7 +125,8 @@ static void test_bits(void **state) {
     for (int s = 0; s < one.stages; s++) op_bench_run(&one, s);
     for (int s = 0; s < two.stages; s++) op_bench_run(&two, s);
     for (int a = 0; a < TRM_ARG_COUNT; a++)
-        if (one.buffer[a] && one.type[a] != OP_BYTES && memcmp(one.buffer[a], two.buffer[a], one.bytes[a]) != 0)
+        if (one.buffer[a] && one.type[a] != OP_BYTES &&
+            memcmp(one.buffer[a], two.buffer[a], one.bytes[a]) != 0)
             fail_msg("%s differs between two equal runs", op_arg_name((trm_arg)a));
     assert_memory_equal(one.tail, two.tail, sizeof one.tail);
     op_bench_close(&one);
@@ -117,7 +136,12 @@ static void test_bits(void **state) {
 /* ---- memory of attention ---------------------------------------------------------------------------- */
 
 static size_t attention_bytes(trm_device *device, trm_op_kind kind, int64_t t) {
-    trm_op_desc d = {.kind = kind, .n = 1, .in = {2, {t, 768}}, .out = {2, {t, 256}}, .heads = 4, .causal = true,
+    trm_op_desc d = {.kind = kind,
+                     .n = 1,
+                     .in = {2, {t, 768}},
+                     .out = {2, {t, 256}},
+                     .heads = 4,
+                     .causal = true,
                      .train = true};
     trm_op *op;
     assert_ok(trm_op_plan(device, &d, &op));
@@ -134,8 +158,8 @@ static void test_attention_memory(void **state) {
         for (int64_t t = 512; t < 4096; t *= 2) {
             size_t once = attention_bytes(d, kinds[k], t), twice = attention_bytes(d, kinds[k], 2 * t);
             if (twice > 2 * once)
-                fail_msg("%s wants %zu bytes for %lld positions, but %zu for %lld", trm_op_name(kinds[k]), once,
-                         (long long)t, twice, (long long)(2 * t));
+                fail_msg("%s wants %zu bytes for %lld positions, but %zu for %lld", trm_op_name(kinds[k]),
+                         once, (long long)t, twice, (long long)(2 * t));
         }
 }
 

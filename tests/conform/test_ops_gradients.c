@@ -6,7 +6,7 @@
 
 #define STEP 2e-5
 #define BOUND 1e-6
-#define MOST_PROBES 60              /* elements of a tensor that are tried */
+#define MOST_PROBES 60 /* elements of a tensor that are tried */
 
 /* The scalar whose gradient the backward ops give: the loss, or sum of R*Y with R = first DY. */
 static double scalar(op_bench *b) {

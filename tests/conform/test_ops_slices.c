@@ -56,8 +56,8 @@ static void check_buffer(const slices *s, trm_arg a) {
     }
     double error = sqrt(norm > 0 ? wrong / norm : wrong);
     if (!(error <= BOUND))
-        fail_msg("%s of two slices differs from that of one by %.3g, at most %.0e is allowed", op_arg_name(a), error,
-                 BOUND);
+        fail_msg("%s of two slices differs from that of one by %.3g, at most %.0e is allowed", op_arg_name(a),
+                 error, BOUND);
 }
 
 static void test_slices(void **state) {

@@ -25,7 +25,8 @@ trm_status trm_ref_run_ACT_FWD(trm_op *op, const trm_step *step) {
 trm_status trm_ref_run_ACT_BWD(trm_op *op, const trm_step *step) {
     (void)step;
     const double *x_or_y = REF(X) ? REF(X) : REF(Y);
-    trm_ref_act_bwd(act_of(op->desc.act), trm_ref_in_count(op), x_or_y, REF(DY), op->desc.accumulate, REF(DX));
+    trm_ref_act_bwd(act_of(op->desc.act), trm_ref_in_count(op), x_or_y, REF(DY), op->desc.accumulate,
+                    REF(DX));
     return TRM_OK;
 }
 

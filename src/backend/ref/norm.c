@@ -36,7 +36,8 @@ static void add_or_set(int64_t n, const double *from, bool acc, double *to) {
 trm_status trm_ref_run_BN_GRAD_SUMS(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_bn s = batch_norm_of(op);
-    if (op->desc.act == TRM_ACT_RELU) trm_ref_act_bwd(TRM_REF_RELU, s.rows * s.c, REF(Y), REF(DY), false, REF(DY));
+    if (op->desc.act == TRM_ACT_RELU)
+        trm_ref_act_bwd(TRM_REF_RELU, s.rows * s.c, REF(Y), REF(DY), false, REF(DY));
     trm_ref_bn_grad_sums(&s, REF(X), REF(DY), REF(GSTAT));
     add_or_set(s.c, REF(GSTAT), op->desc.accumulate, REF(DB));
     add_or_set(s.c, REF(GSTAT) + s.c, op->desc.accumulate, REF(DW));

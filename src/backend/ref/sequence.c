@@ -9,8 +9,8 @@ static trm_status check_tokens(const trm_op *op, const trm_ref_embed *s) {
     const int32_t *x = op->arg[TRM_ARG_X];
     int64_t bad = trm_ref_embed_check(s, x);
     if (bad < 0) return TRM_OK;
-    return trm_fail(TRM_DATA, "token %d at position %lld is outside of the vocabulary, [0, %lld)", (int)x[bad],
-                    (long long)(bad % op->desc.in.dim[0]), (long long)s->vocab);
+    return trm_fail(TRM_DATA, "token %d at position %lld is outside of the vocabulary, [0, %lld)",
+                    (int)x[bad], (long long)(bad % op->desc.in.dim[0]), (long long)s->vocab);
 }
 
 trm_status trm_ref_run_EMBED_FWD(trm_op *op, const trm_step *step) {
