@@ -8,19 +8,20 @@
 
 /* ---- job ---------------------------------------------------------------------------- */
 
+typedef enum trm_unit { TRM_UNIT_EPOCHS, TRM_UNIT_UPDATES, TRM_UNIT_NEVER } trm_unit;
+typedef struct trm_every { trm_unit unit; int64_t n; } trm_every;   /* `epoch`, `2 epochs`, `50` = updates, `never` */
+
 typedef enum trm_schedule_kind { TRM_LR_CONSTANT, TRM_LR_STEP, TRM_LR_LINEAR, TRM_LR_COSINE, TRM_LR_WSD } trm_schedule_kind;
 typedef struct trm_schedule_spec {
     trm_schedule_kind kind;
     double lr;                      /* peak */
     double min_ratio;               /* linear, cosine, wsd: end at lr * min_ratio */
     int64_t warmup;                 /* updates, linear from lr/warmup to lr */
-    int64_t decay;                  /* wsd: updates of the final linear decay */
-    int64_t every; double gamma;    /* step: times gamma every so many updates (or epochs: every_epochs) */
-    bool every_epochs;
+    int64_t decay;                  /* wsd: updates of the final linear decay; 0 = a tenth of the run */
+    trm_every every; double gamma;  /* step: times gamma every so many updates or epochs */
 } trm_schedule_spec;
 
-typedef enum trm_unit { TRM_UNIT_EPOCHS, TRM_UNIT_UPDATES, TRM_UNIT_NEVER } trm_unit;
-typedef struct trm_every { trm_unit unit; int64_t n; } trm_every;   /* `epoch`, `2 epochs`, `50` = updates, `never` */
+typedef enum trm_preset { TRM_PRESET_NONE, TRM_PRESET_MLP, TRM_PRESET_LENET, TRM_PRESET_RESNET, TRM_PRESET_GPT } trm_preset;
 
 typedef enum trm_nonfinite { TRM_NONFINITE_STOP, TRM_NONFINITE_SKIP } trm_nonfinite;
 typedef enum trm_balance_mode { TRM_BALANCE_OFF, TRM_BALANCE_STATIC } trm_balance_mode;
@@ -48,6 +49,7 @@ typedef struct trm_job {
     trm_job_data data;
     struct { char *backend; int threads; } device;  /* backend NULL = cpu; threads 0 = cores / ranks of the node */
     char *model_init;               /* model.init: FILE, or NULL */
+    struct { trm_preset preset; trm_zoo_spec zoo; } model;  /* model.preset and its keys; 0 = from the data */
     struct {
         int64_t epochs, updates;    /* exactly one of them > 0 */
         int64_t batch;
@@ -65,7 +67,8 @@ typedef struct trm_job {
 } trm_job;
 
 /* Reads a job file's text (its own name for messages) and overrides ("train.epochs=3"); checks keys, types and ranges.  Faults are
- * TRM_JOB: "job.yaml:12:5: train.epochs is -1; allowed are whole numbers from 1" with the nearest known key in the hint. Local, pure. */
+ * TRM_JOB: "job.yaml:12:5: train.epochs is -1; allowed are whole numbers from 1" with the nearest known key in the hint.  File names that
+ * are not found from the current folder are taken from the job file's folder; no file is opened. Local. */
 TRM_API trm_status trm_job_parse(const char *path, const char *text, size_t n, const char *const *overrides, int n_overrides, trm_job **out);
 TRM_API void trm_job_free(trm_job *j);
 /* The resolved settings, defaults included: as YAML that trm_job_parse reads back, and as a table. */
@@ -78,7 +81,14 @@ TRM_API trm_status trm_job_model(const trm_job *j, const trm_data_info *data, tr
 /* What the data section asks of one list of files. The spec points into the job. */
 TRM_API trm_data_spec trm_job_data_spec(const trm_job *j, bool valid);
 
-/* Learning rate of update u (from 1) of `total` updates, `per_epoch` updates per epoch: pure. */
+/* Learning rate of update u (from 1) of `total` updates, `per_epoch` updates per epoch: pure.
+ * Warm-up: lr * u / warmup for u <= warmup. Then, with p = max(warmup, 1) and s = (u - p) / (total - p), which runs from 0 to 1:
+ *   constant  lr
+ *   linear    lr * (1 - (1 - min_ratio) * s)
+ *   cosine    lr * (min_ratio + (1 - min_ratio) * (1 + cos(pi * s)) / 2)
+ *   step      lr * gamma^k, k = whole steps of `every` before this update, counted from the run's start (as PyTorch's StepLR)
+ *   wsd       lr, and over the last `decay` updates linearly down to lr * min_ratio
+ * So linear, cosine and wsd reach lr * min_ratio at the last update, u = total, and stay there. */
 TRM_API double trm_schedule_lr(const trm_schedule_spec *s, int64_t u, int64_t total, int64_t per_epoch);
 
 /* ---- checkpoints --------------------------------------------------------------------- */

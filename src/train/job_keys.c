@@ -1,0 +1,207 @@
+/* job_keys: the one table of a job file's keys.  To add a setting, add a field to trm_job and a line here. */
+#include <string.h>
+
+#include "job_impl.h"
+
+#define AT(field) .at = offsetof(trm_job, field)
+#define COUNT(field) .count_at = offsetof(trm_job, field)
+#define MANY 1e9 /* an end that keeps later products in range; no one reaches it */
+
+static const char *const layouts[] = {"chw", "hwc", NULL};
+static const char *const targets[] = {"class", "float", NULL};
+static const char *const caches[] = {"auto", "on", "off", NULL};
+static const char *const shuffles[] = {"none", "exact", NULL};
+static const char *const backends[] = {"cpu", "ref", NULL};
+static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
+static const char *const losses[] = {"cross_entropy", "mse", NULL};
+static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+static const char *const schedules[] = {"constant", "step", "linear", "cosine", "wsd", NULL};
+static const char *const nonfinites[] = {"stop", "skip", NULL};
+static const char *const balances[] = {"off", "static", NULL};
+
+#define ONLY(key, values) .only_key = (key), .only = (values)
+#define OPTIMIZER "train.optimizer.type"
+#define SCHEDULE "train.schedule.type"
+#define PRESET "model.preset"
+
+const trm_job_key trm_job_keys[] = {
+    /* ---- run ---- */
+    {"run.name", TRM_KEY_TEXT, AT(run.name), .flags = TRM_KEY_NAME | TRM_KEY_SET,
+     .def_text = "the job file's name", .about = "name of the run and of its folder below `run.dir`"},
+    {"run.dir", TRM_KEY_TEXT, AT(run.dir), .def = "runs",
+     .about = "folder of runs; made where it is missing"},
+    {"run.seed", TRM_KEY_INT, AT(run.seed), .def = "1",
+     .about = "seed of initial weights, order of samples and dropout: equal seeds, equal runs"},
+    {"run.log_every", TRM_KEY_INT, AT(run.log_every), .min = 1, .max = MANY, .def = "50", .unit = "updates",
+     .about = "updates from one plain line to the next"},
+
+    /* ---- data ---- */
+    {"data.train", TRM_KEY_FILES, AT(data.train), COUNT(data.n_train),
+     .flags = TRM_KEY_REQUIRED | TRM_KEY_SOME | TRM_KEY_PATH,
+     .about =
+         "HDF5 files to learn from; `\"*.h5\"` patterns and `\"@list.txt\"` (one name a line) are expanded"},
+    {"data.valid", TRM_KEY_FILES, AT(data.valid), COUNT(data.n_valid), .flags = TRM_KEY_PATH,
+     .def_text = "none", .about = "HDF5 files to validate on, written likewise"},
+    {"data.input", TRM_KEY_TEXT, AT(data.input), .def_text = "found by common names",
+     .about = "path of the inputs inside the files"},
+    {"data.target", TRM_KEY_TEXT, AT(data.target), .def_text = "found by common names",
+     .about = "path of the labels or target numbers inside the files"},
+    {"data.shape", TRM_KEY_SHAPE, AT(data.shape), .min = 1, .def_text = "as stored",
+     .about = "shape of one sample, `[C,H,W]` or `[F]`, where the file holds flat rows"},
+    {"data.layout", TRM_KEY_CHOICE_BOOL, AT(data.hwc), .names = layouts, .def = "chw",
+     .about = "how images are stored: channels first or last"},
+    {"data.window", TRM_KEY_INT, AT(data.window), .min = 1, .max = MANY, .unit = "tokens", .def_text = "none",
+     .about = "cuts a stream of tokens into samples of this length; the target is the next token"},
+    {"data.classes", TRM_KEY_INT, AT(data.classes), .min = 1, .max = MANY, .def_text = "from the data",
+     .about = "number of classes (or of tokens); labels at or above it are a fault of the data"},
+    {"data.target_type", TRM_KEY_CHOICE_BOOL, AT(data.float_target), .names = targets, .def = "class",
+     .about = "targets are class labels, or numbers to regress"},
+    {"data.train_rows", TRM_KEY_ROWS, AT(data.train_first), .def_text = "all",
+     .about =
+         "rows of the training files to use, `\"0:8000\"`: from the first number up to before the second"},
+    {"data.valid_rows", TRM_KEY_ROWS, AT(data.valid_first), .def_text = "all",
+     .about = "rows of the validation files to use, `\"8000:\"`"},
+    {"data.cache", TRM_KEY_CHOICE, AT(data.cache), .names = caches, .def = "auto",
+     .about = "keeps the data in memory; `auto`: where it fits into `data.cache_limit`"},
+    {"data.cache_limit", TRM_KEY_BYTES, AT(data.cache_limit), .min = 1,
+     .def_text = "a quarter of the free memory",
+     .about = "most memory that `auto` may use on each rank, `\"2 GiB\"`"},
+    {"data.shuffle", TRM_KEY_CHOICE, AT(data.shuffle), .names = shuffles, .def = "exact",
+     .about = "order of samples: a new permutation of all in each epoch, or as stored"},
+    {"data.scale", TRM_KEY_FLOAT, AT(data.scale), .flags = TRM_KEY_ABOVE,
+     .def_text = "1/255 for uint8 images, else 1", .about = "inputs become (raw * scale - mean) / std"},
+    {"data.mean", TRM_KEY_FLOATS, AT(data.mean), COUNT(data.norm_count), .min = -INFINITY, .def_text = "0",
+     .about = "one number, or one for each channel; after `data.scale`"},
+    {"data.std", TRM_KEY_FLOATS, AT(data.std), COUNT(data.norm_count), .flags = TRM_KEY_ABOVE,
+     .def_text = "1", .about = "one number, or one for each channel; after `data.scale`"},
+
+    /* ---- device ---- */
+    {"device.backend", TRM_KEY_CHOICE_TEXT, AT(device.backend), .names = backends, .def = "cpu",
+     .about = "`cpu`: float32, fast; `ref`: float64, slow, the reference"},
+    {"device.threads", TRM_KEY_INT32, AT(device.threads), .max = 4096, .def = "0",
+     .about = "threads of each rank; 0: the node's cores divided by its ranks"},
+
+    /* ---- model ---- */
+    {"model.preset", TRM_KEY_CHOICE, AT(model.preset), .names = presets, .flags = TRM_KEY_SHORT,
+     .def = "none", .about = "a ready model; `none`: the model is the list `model.layers`"},
+    {"model.layers", TRM_KEY_LAYERS, AT(model.zoo.layers), .min = 1, .max = 1000, .def_text = "4 for gpt",
+     .about = "the list of layers (see Layers); with `preset: gpt` the number of blocks"},
+    {"model.hidden", TRM_KEY_INTS, AT(model.zoo.hidden), COUNT(model.zoo.n_hidden), .min = 1, .max = MANY,
+     .def = "[512, 512]", ONLY(PRESET, "mlp"), .about = "widths of the hidden layers"},
+    {"model.depth", TRM_KEY_INT, AT(model.zoo.depth), .min = 8, .max = 9998, .def = "20",
+     ONLY(PRESET, "resnet"), .about = "number of layers with weights: 6n+2"},
+    {"model.sync", TRM_KEY_BOOL, AT(model.zoo.sync), .def = "true", ONLY(PRESET, "resnet"),
+     .about = "batch norm over the samples of all ranks"},
+    {"model.dim", TRM_KEY_INT, AT(model.zoo.dim), .min = 1, .max = MANY, .def = "256", ONLY(PRESET, "gpt"),
+     .about = "width; a multiple of `heads`"},
+    {"model.heads", TRM_KEY_INT, AT(model.zoo.heads), .min = 1, .max = MANY, .def = "4", ONLY(PRESET, "gpt"),
+     .about = "attention heads"},
+    {"model.context", TRM_KEY_INT, AT(model.zoo.context), .min = 1, .max = MANY,
+     .def_text = "the data's window", .unit = "tokens", ONLY(PRESET, "gpt"), .about = "longest sample"},
+    {"model.vocab", TRM_KEY_INT, AT(model.zoo.vocab), .min = 1, .max = MANY, .def_text = "from the data",
+     ONLY(PRESET, "gpt"), .about = "number of tokens"},
+    {"model.dropout", TRM_KEY_FLOAT, AT(model.zoo.dropout), .max = 1, .flags = TRM_KEY_BELOW, .def = "0",
+     ONLY(PRESET, "gpt"), .about = "share of values set to 0 behind the embeddings and in each block"},
+    {"model.init", TRM_KEY_TEXT, AT(model_init), .flags = TRM_KEY_PATH, .def_text = "none",
+     .about = "file or checkpoint folder to take the first weights from, by name"},
+
+    /* ---- train ---- */
+    {"train.epochs", TRM_KEY_INT, AT(train.epochs), .min = 1, .max = MANY,
+     .about = "passes over the data; exactly one of `epochs` and `updates` is given"},
+    {"train.updates", TRM_KEY_INT, AT(train.updates), .min = 1, .max = 1e12,
+     .about = "updates of the weights"},
+    {"train.batch", TRM_KEY_INT, AT(train.batch), .min = 1, .max = MANY, .flags = TRM_KEY_REQUIRED,
+     .unit = "samples",
+     .about = "samples of one update, over all ranks: it does not change with their number"},
+    {"train.micro_batches", TRM_KEY_INT32, AT(train.micro_batches), .min = 1, .max = 65536, .def = "1",
+     .about = "cuts each batch into so many parts that are computed one after the other: less memory"},
+    {"train.drop_last", TRM_KEY_BOOL, AT(train.drop_last), .def = "false",
+     .about = "leaves out the last, smaller batch of an epoch"},
+    {"train.valid_every", TRM_KEY_EVERY, AT(train.valid_every), .def = "epoch",
+     .about = "how often to validate"},
+    {"train.loss", TRM_KEY_CHOICE, AT(train.loss), .names = losses, .def = "cross_entropy",
+     .about = "what is made small"},
+    {OPTIMIZER, TRM_KEY_CHOICE, AT(train.optim.kind), .names = optimizers, .flags = TRM_KEY_SHORT,
+     .def = "sgd", .about = "how gradients change the weights; adamw decays weights apart from the gradient"},
+    {"train.optimizer.lr", TRM_KEY_FLOAT, AT(train.schedule.lr), .flags = TRM_KEY_ABOVE, .max = 1e6,
+     .def = "0.001", .about = "learning rate; the peak of the schedule"},
+    {"train.optimizer.momentum", TRM_KEY_FLOAT, AT(train.optim.momentum), .max = 1, .flags = TRM_KEY_BELOW,
+     .def = "0", ONLY(OPTIMIZER, "sgd"), .about = "share of the last step that is kept"},
+    {"train.optimizer.nesterov", TRM_KEY_BOOL, AT(train.optim.nesterov), .def = "false",
+     ONLY(OPTIMIZER, "sgd"), .about = "Nesterov's form; needs a momentum"},
+    {"train.optimizer.betas", TRM_KEY_FLOAT2, AT(train.optim.beta1), .max = 1, .flags = TRM_KEY_BELOW,
+     .def = "[0.9, 0.999]", ONLY(OPTIMIZER, "adam adamw"), .about = "decay of the first and second moment"},
+    {"train.optimizer.eps", TRM_KEY_FLOAT, AT(train.optim.eps), .max = 1, .flags = TRM_KEY_ABOVE,
+     .def = "1e-8", ONLY(OPTIMIZER, "adam adamw"), .about = "added to the root of the second moment"},
+    {"train.optimizer.weight_decay", TRM_KEY_FLOAT, AT(train.optim.weight_decay), .max = 1000, .def = "0",
+     .alt_for = "adamw", .alt_def = "0.01", .about = "pulls weights towards 0"},
+    {"train.optimizer.decay_all", TRM_KEY_BOOL, AT(train.optim.decay_all), .def = "false",
+     .about = "decays also biases and the weights of norms (as PyTorch does)"},
+    {SCHEDULE, TRM_KEY_CHOICE, AT(train.schedule.kind), .names = schedules, .flags = TRM_KEY_SHORT,
+     .def = "constant", .about = "learning rate over the run; wsd: warm-up, stable, decay"},
+    {"train.schedule.warmup", TRM_KEY_INT, AT(train.schedule.warmup), .max = 1e12, .def = "0",
+     .unit = "updates", .about = "updates in which the rate rises from lr/warmup to lr"},
+    {"train.schedule.min_ratio", TRM_KEY_FLOAT, AT(train.schedule.min_ratio), .max = 1, .def = "0",
+     ONLY(SCHEDULE, "linear cosine wsd"), .about = "rate of the last update as a share of lr"},
+    {"train.schedule.decay", TRM_KEY_INT, AT(train.schedule.decay), .min = 1, .max = 1e12, .unit = "updates",
+     .def_text = "a tenth of the run", ONLY(SCHEDULE, "wsd"), .about = "updates of the decay at the end"},
+    {"train.schedule.every", TRM_KEY_EVERY, AT(train.schedule.every),
+     .flags = TRM_KEY_REQUIRED | TRM_KEY_TIMES, ONLY(SCHEDULE, "step"),
+     .about = "how often the rate is multiplied by gamma"},
+    {"train.schedule.gamma", TRM_KEY_FLOAT, AT(train.schedule.gamma), .max = 1, .flags = TRM_KEY_ABOVE,
+     .def = "0.1", ONLY(SCHEDULE, "step"), .about = "factor of each step"},
+    {"train.clip", TRM_KEY_FLOAT, AT(train.optim.clip), .def = "0",
+     .about = "largest norm of the whole gradient; larger ones are scaled down; 0: none"},
+    {"train.on_nonfinite", TRM_KEY_CHOICE, AT(train.on_nonfinite), .names = nonfinites, .def = "stop",
+     .about = "what to do where a loss or gradient is not finite: end the run, or leave out the update"},
+
+    /* ---- checkpoint ---- */
+    {"checkpoint.every", TRM_KEY_EVERY, AT(checkpoint.every), .def = "epoch",
+     .about = "how often to write a checkpoint"},
+    {"checkpoint.keep", TRM_KEY_INT, AT(checkpoint.keep), .max = MANY, .def = "3",
+     .about = "newest checkpoints to keep; 0: all"},
+    {"checkpoint.best", TRM_KEY_BOOL, AT(checkpoint.best), .def = "true",
+     .about = "also keeps the checkpoint of the lowest validation loss"},
+
+    /* ---- balance ---- */
+    {"balance.mode", TRM_KEY_CHOICE, AT(balance.mode), .names = balances, .flags = TRM_KEY_SHORT,
+     .def = "off", .about = "shares of the ranks: equal, or by `weights`"},
+    {"balance.weights", TRM_KEY_FLOATS, AT(balance.weights), COUNT(balance.n_weights), .max = MANY,
+     .flags = TRM_KEY_REQUIRED, ONLY("balance.mode", "static"),
+     .about = "one number for each rank; twice the weight, twice the samples"},
+    {NULL},
+};
+
+const trm_job_key *trm_job_key_find(const char *path) {
+    for (const trm_job_key *k = trm_job_keys; k->path; k++)
+        if (!strcmp(k->path, path)) return k;
+    return NULL;
+}
+
+const char *trm_job_key_word(const trm_job_key *k) { return strrchr(k->path, '.') + 1; }
+
+const char *trm_job_choice(const trm_job *j, const char *path) {
+    const trm_job_key *k = trm_job_key_find(path);
+    return k->names[*(const int *)((const char *)j + k->at)];
+}
+
+/* True where `word` is one of the words of `list`. */
+static bool has_word(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = list; *p; p += strcspn(p, " "), p += *p == ' ')
+        if (strcspn(p, " ") == n && !strncmp(p, word, n)) return true;
+    return false;
+}
+
+bool trm_job_key_fits(const trm_job *j, const trm_job_key *k) {
+    return !k->only_key || has_word(k->only, trm_job_choice(j, k->only_key));
+}
+
+const char *trm_job_key_default(const trm_job *j, const trm_job_key *k) {
+    if (k->alt_for && !strcmp(k->alt_for, trm_job_choice(j, OPTIMIZER))) return k->alt_def;
+    return k->def;
+}
+
+bool trm_job_key_given(const trm_job *j, const trm_job_key *k) {
+    return trm_yaml_find(j->tree->root, k->path) != NULL;
+}
