@@ -58,6 +58,8 @@ TRM_API trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *
 TRM_API trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out);
 TRM_API void trm_dataset_close(trm_dataset *d);
 TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
+/* TRM_DATA, with the hint that helps, where samples do not have the shape that the model expects. */
+TRM_API trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input);
 /* Raw bytes of the samples with these indices, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */
 TRM_API trm_status trm_dataset_read(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
 /* Reads every byte: damaged chunks, non-finite values; the sentence names the sample. */

@@ -1,0 +1,311 @@
+/* data_impl: what the files of this room share.
+ *
+ *   files.c    names, patterns and lists -> paths          h5.c      the only caller of HDF5: facts, bytes, writing
+ *   probe.c    a path before HDF5 sees it                  judge.c   facts -> a sentence or a place in the plan
+ *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules
+ *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
+ *   order.c    order of an epoch                           feed.c    ring of ready slots
+ *   describe.c what is in a file                           import.c, synth.c   make data sets
+ */
+#ifndef TRIREME_DATA_IMPL_H
+#define TRIREME_DATA_IMPL_H
+
+#include <trireme/data.h>
+
+#define TRM_MIB ((size_t)1 << 20)
+#define TRM_GIB ((size_t)1 << 30)
+
+/* ---- files.c -------------------------------------------------------------------------- */
+
+typedef struct trm_path {
+    char *path;
+    char *origin;                   /* "list.txt line 4", NULL where the name was given directly */
+} trm_path;
+typedef struct trm_paths {
+    trm_path *at;
+    int n, cap;
+} trm_paths;
+trm_status trm_paths_expand(const char *const *names, int n, trm_paths *out);
+void trm_paths_free(trm_paths *p);
+
+/* ---- probe.c: no call of HDF5 --------------------------------------------------------- */
+
+typedef struct trm_probe {
+    int fd;                         /* open for reading */
+    int64_t size;
+    int64_t user_block;             /* where the signature stands */
+} trm_probe;
+/* Opens a regular file that starts like an HDF5 file and is not cut short; never blocks. */
+trm_status trm_probe_file(const char *path, trm_probe *out);
+/* Opens a regular file; never blocks on a pipe or device. TRM_DATA sentence. */
+trm_status trm_open_regular(const char *path, int *fd, int64_t *size);
+/* Exactly n bytes at `offset`; `path` is for the sentence. */
+trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t offset);
+
+/* ---- h5.c: facts, without judgement ---------------------------------------------------- */
+
+#define TRM_H5_RANK 32
+#define TRM_H5_FILTERS 16
+#define TRM_NO_ADDRESS UINT64_MAX
+
+typedef enum trm_h5_kind {
+    TRM_H5_MISSING,
+    TRM_H5_DATASET,
+    TRM_H5_GROUP,
+    TRM_H5_TYPE,                    /* a committed data type */
+    TRM_H5_SOFT,
+    TRM_H5_EXTERNAL,
+    TRM_H5_USER
+} trm_h5_kind;
+
+/* Where a path leads, walked part by part without following any link that is not hard. */
+typedef struct trm_h5_found {
+    trm_h5_kind kind;
+    char at[256];                   /* the part of the path that was reached */
+    char target[512];               /* of a soft or external link ("file:/path") */
+    bool target_exists;             /* soft links only */
+} trm_h5_found;
+
+typedef enum trm_h5_class {
+    TRM_H5_NUMBER,
+    TRM_H5_STRING,
+    TRM_H5_VLEN_STRING,
+    TRM_H5_VLEN,
+    TRM_H5_COMPOUND,
+    TRM_H5_COMPLEX,
+    TRM_H5_REFERENCE,
+    TRM_H5_OPAQUE,
+    TRM_H5_BITFIELD,
+    TRM_H5_ARRAY,
+    TRM_H5_TIME,
+    TRM_H5_ODD                      /* a number that is none of trm_dtype's */
+} trm_h5_class;
+
+typedef enum trm_h5_layout {
+    TRM_H5_CONTIGUOUS,
+    TRM_H5_CHUNKED,
+    TRM_H5_COMPACT,
+    TRM_H5_VIRTUAL
+} trm_h5_layout;
+
+typedef struct trm_h5_filter {
+    int id;
+    char name[64];
+    uint32_t param;                 /* the first value of the filter: shuffle's element size */
+    bool available;
+} trm_h5_filter;
+
+typedef struct trm_h5_facts {
+    trm_h5_class cls;
+    char type_text[200];            /* "float32", "3-byte strings", "compound {x float32[3], e float64}" */
+    trm_dtype type;                 /* of a NUMBER */
+    size_t type_bytes;
+    bool swap;                      /* stored in the other byte order */
+    int rank;                       /* -1: no dataspace ("null"), 0: scalar */
+    int64_t dim[TRM_H5_RANK];
+    trm_h5_layout layout;
+    int n_external;
+    char external[256];             /* the first file of external raw storage */
+    uint64_t offset;                /* contiguous: where the bytes lie, TRM_NO_ADDRESS where nowhere */
+    uint64_t stored;                /* bytes that the data set occupies */
+    int64_t chunk[TRM_H5_RANK];
+    int64_t chunks_written;
+    bool odd_edges;                 /* edge chunks are stored without the filters */
+    int n_filters;
+    trm_h5_filter filter[TRM_H5_FILTERS];
+    unsigned char fill[8];          /* one element, as stored */
+} trm_h5_facts;
+
+trm_status trm_h5_look(trm_h5_file *f, const char *name, trm_h5_found *out);
+/* The facts of the data set `name`, which trm_h5_look has found. */
+trm_status trm_h5_facts_of(trm_h5_file *f, const char *name, trm_h5_facts *out);
+/* Visits what lies below `group` ("/" = all), in the order of names; false stops. */
+typedef bool (*trm_h5_visit)(void *ctx, const char *path, trm_h5_kind kind);
+trm_status trm_h5_list(trm_h5_file *f, const char *group, int depth, trm_h5_visit visit, void *ctx);
+const char *trm_h5_path(const trm_h5_file *f);
+int64_t trm_h5_size(const trm_h5_file *f);
+const char *trm_h5_library(void);   /* "HDF5 1.10.8" */
+
+typedef struct trm_chunk {
+    uint64_t offset;                /* in the file; TRM_NO_ADDRESS: never written */
+    uint32_t bytes, mask;           /* stored bytes; filters that were skipped */
+} trm_chunk;
+/* Fills the table of a chunked data set, in row-major order of the grid of n chunks.  *usable: a chunk
+ * read through the table equals what the library reads. */
+trm_status trm_h5_chunk_table(trm_h5_file *f, const char *name, const trm_h5_facts *facts, trm_chunk *table,
+                              int64_t n, bool *usable);
+/* *usable: the first and last row at the facts' offset equal what the library reads. */
+trm_status trm_h5_check_offset(trm_h5_file *f, const char *name, const trm_h5_facts *facts, bool *usable);
+/* The stored bytes of the chunk whose first element is `corner`; *bytes = 0 where it was never written.
+ * *buf of *cap bytes grows where it is too small. */
+trm_status trm_h5_raw_chunk(trm_h5_file *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
+                            size_t *bytes, uint32_t *mask);
+/* Rows [first, first + count) as stored, decoded by the library. */
+trm_status trm_h5_rows(trm_h5_file *f, const char *name, int64_t first, int64_t count, void *raw);
+
+/* A data set filled in pieces: chunk_rows 0 = contiguous. */
+trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
+                       int deflate, bool growing);
+trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
+                      const void *bytes);
+
+/* Writes a file aside, proves it and puts it under its name (import.c). */
+typedef trm_status (*trm_h5_fill)(trm_h5_file *f, const void *ctx);
+trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx);
+
+/* ---- plan.c --------------------------------------------------------------------------- */
+
+#define TRM_STRETCH_RANK (TRM_MAX_DIMS + 1)
+#define TRM_STRETCH_FILTERS 8
+#define TRM_BAND_LIMIT TRM_GIB      /* most bytes of one chunk, and of one band of chunks */
+
+enum { TRM_FILTER_DEFLATE = 1, TRM_FILTER_SHUFFLE = 2, TRM_FILTER_FLETCHER = 3, TRM_FILTER_LZF = 32000 };
+
+typedef enum trm_layout {
+    TRM_LAY_CONTIGUOUS,             /* pread at `offset` */
+    TRM_LAY_CHUNKED,                /* pread through the table, own decoding */
+    TRM_LAY_CALLS,                  /* the library hands out stored chunks, own decoding */
+    TRM_LAY_LIBRARY,                /* the library reads rows */
+    TRM_LAY_COUNT
+} trm_layout;
+
+typedef struct trm_filter {
+    int32_t id;
+    uint32_t param;
+} trm_filter;
+
+/* One HDF5 data set of one file: a stretch of a column. */
+typedef struct trm_stretch {
+    int file;
+    trm_layout layout;
+    trm_dtype stored;
+    bool swap;
+    int rank;
+    int64_t dim[TRM_STRETCH_RANK], chunk[TRM_STRETCH_RANK];
+    uint64_t offset;
+    int n_filters;
+    trm_filter filter[TRM_STRETCH_FILTERS];
+    unsigned char fill[8];
+    int64_t n_chunks;
+    trm_chunk *table;               /* TRM_LAY_CHUNKED only */
+    int64_t first, rows;            /* the rows that are used */
+} trm_stretch;
+
+/* x or y: the parts of all files, one after the other. */
+typedef struct trm_column {
+    char *name;
+    trm_dtype type;                 /* what readers get: half types widened, float classes as int64 */
+    int64_t row_elems;
+    int n_parts, cap_parts;
+    trm_stretch *part;
+    int64_t *start;                 /* n_parts + 1 running sums of rows */
+    unsigned char *cache;           /* all rows, decoded; or NULL */
+} trm_column;
+
+typedef struct trm_data_file {
+    char *path;
+    int64_t size;                   /* when it was opened: another size later is another file */
+} trm_data_file;
+
+/* read.c's */
+typedef struct trm_reader trm_reader;
+
+struct trm_dataset {
+    trm_data_info info;
+    int n_files;
+    trm_data_file *file;
+    trm_column x, y;
+    bool has_y;
+    bool keep_x, keep_y;            /* the column is to be kept in memory */
+    bool must_keep;                 /* ... by the user's word, whatever is free */
+    bool check_x;                   /* values of x are checked while they are read */
+    int64_t *window_start;          /* token streams: running sums of samples, n_parts + 1 */
+    size_t budget;                  /* bytes for decoded bands where a column is not kept */
+    trm_reader *reader;
+};
+
+static inline int64_t trm_rows(const trm_column *c) { return c->start[c->n_parts]; }
+static inline size_t trm_row_bytes(const trm_column *c) { return (size_t)c->row_elems * trm_dtype_size(c->type); }
+static inline size_t trm_stored_row_bytes(const trm_column *c, const trm_stretch *p) {
+    return (size_t)c->row_elems * trm_dtype_size(p->stored);
+}
+int64_t trm_stretch_grid(const trm_stretch *p);                       /* number of chunks of the whole grid */
+/* Bytes of one band: all chunks of one row of the grid, whole. false on overflow or above the limit. */
+bool trm_stretch_band_bytes(const trm_stretch *p, size_t *bytes);
+/* Running sums, window_start and the counts that follow from them. */
+trm_status trm_plan_index(trm_dataset *d);
+/* Every rule that a plan keeps, whoever made it. */
+trm_status trm_plan_check(const trm_dataset *d);
+void trm_column_free(trm_column *c);
+
+/* ---- decode.c -------------------------------------------------------------------------- */
+
+typedef struct trm_decoder trm_decoder;
+trm_status trm_decoder_new(trm_decoder **out);
+void trm_decoder_free(trm_decoder *z);
+/* The stored bytes of one chunk through its filters backwards into exactly `want` bytes.  The sentence says
+ * what is damaged; the caller says where. */
+trm_status trm_decode_chunk(trm_decoder *z, const trm_filter *filter, int n_filters, uint32_t mask,
+                            const void *stored, size_t bytes, void *dst, size_t want);
+void trm_swap_elements(void *p, int64_t n, size_t size);
+/* Stored elements -> elements of the column. src is swapped in place where the file's order is the other;
+ * dst may be src where both types are one. */
+void trm_to_column(const trm_stretch *p, trm_dtype type, void *src, int64_t n, void *dst);
+/* Index of the first element that is not finite, or -1. */
+int64_t trm_first_nonfinite(const void *p, trm_dtype type, int64_t n);
+
+/* ---- read.c ---------------------------------------------------------------------------- */
+
+trm_status trm_reader_new(trm_dataset *d);
+void trm_reader_free(trm_dataset *d);
+/* Decoded rows [first, first + n) of a column, from memory where it is kept. */
+trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t n, void *dst);
+/* Loads the columns that are to be kept; checks x where check_x. Does nothing the second time. */
+trm_status trm_dataset_load(trm_dataset *d);
+/* Bytes that a process may still take, as far as this machine and its container tell. */
+size_t trm_free_memory(void);
+/* The file and row of a row of a column. */
+void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file);
+
+/* ---- open.c / judge.c ------------------------------------------------------------------- */
+
+/* Looks `name` up (or the first of `common` where name is NULL) and hands out its facts and name. */
+trm_status trm_judge_find(trm_h5_file *f, const char *key, const char *name, const char *const *common,
+                          char **found, trm_h5_facts *facts);
+/* Refuses types and storage that no column may have. */
+trm_status trm_judge_set(trm_h5_file *f, const char *name, const char *key, const trm_h5_facts *facts);
+/* Facts -> part: layout, table; warns of chunks that were never written. */
+trm_status trm_judge_stretch(trm_h5_file *f, const char *name, const trm_h5_facts *facts, int file, trm_stretch *out);
+/* "(40,3,8,8)" of the facts' dims from `from` on; buf of >= 128 bytes. */
+const char *trm_dims_text(const int64_t *dim, int rank, int from, char *buf, size_t cap);
+/* "gzip" */
+const char *trm_filter_text(const trm_h5_filter *f);
+/* "uint8 (40,3,8,8)" */
+void trm_facts_text(const trm_h5_facts *facts, trm_str *out);
+
+/* ---- check.c: the values ----------------------------------------------------------------- */
+
+/* Labels, float targets; sets info.classes where it is 0 and the target says it. */
+trm_status trm_check_y(trm_dataset *d);
+/* Float labels are whole numbers: the column still has its float type. */
+trm_status trm_check_whole(trm_dataset *d);
+/* Sets info.classes from all tokens. */
+trm_status trm_count_tokens(trm_dataset *d);
+/* All rows of x: finite, tokens below info.classes. */
+trm_status trm_check_x(trm_dataset *d);
+/* The same for n rows from `row` on that are in memory. */
+trm_status trm_check_x_rows(const trm_dataset *d, int64_t row, const void *rows, int64_t n);
+/* Adds to the sentence how many samples are bad. */
+trm_status trm_count_bad(trm_dataset *d, trm_status s);
+trm_status trm_fingerprint(trm_dataset *d);
+
+/* 64-bit sum of bytes, fast; not for fingerprints that are kept. */
+uint64_t trm_sum64(const void *bytes, size_t n);
+
+/* ---- order.c --------------------------------------------------------------------------- */
+
+/* trm_order_fill in steps: draws [from, to) of the n - 1 exchanges, after trm_order_start. */
+void trm_order_start(int64_t n, int64_t *out);
+void trm_order_draw(uint64_t seed, int64_t epoch, int64_t n, int64_t *out, int64_t from, int64_t to);
+
+#endif

@@ -1,0 +1,395 @@
+/* plan: what every rank needs in order to read on its own, as plain bytes; and the rules that it keeps.
+ * The bytes are for the ranks of one run, not for keeping: words of 8 bytes in the machine's order. */
+#include "data_impl.h"
+#include <string.h>
+
+static const char magic[8] = "TRMPLAN";
+#define PLAN_VERSION 1
+#define PLAN_ORDER 0x0102030405060708
+
+/* ---- sizes ---- */
+
+int64_t trm_stretch_grid(const trm_stretch *p) {
+    int64_t n = 1;
+    for (int i = 0; i < p->rank; i++)
+        if (__builtin_mul_overflow(n, (p->dim[i] - 1) / p->chunk[i] + 1, &n)) return INT64_MAX;
+    return n;
+}
+
+bool trm_stretch_band_bytes(const trm_stretch *p, size_t *bytes) {
+    size_t n = trm_dtype_size(p->stored), whole = n;
+    for (int i = 0; i < p->rank; i++) {
+        if (!trm_mul_size(whole, (size_t)p->chunk[i], &whole)) return false;
+        int64_t across = i == 0 ? 1 : (p->dim[i] - 1) / p->chunk[i] + 1;
+        if (!trm_mul_size(n, (size_t)p->chunk[i], &n) || !trm_mul_size(n, (size_t)across, &n)) return false;
+    }
+    *bytes = n;
+    return n <= TRM_BAND_LIMIT && whole <= TRM_BAND_LIMIT;
+}
+
+void trm_column_free(trm_column *c) {
+    for (int i = 0; i < c->n_parts; i++) trm_free(c->part[i].table);
+    trm_free(c->part);
+    trm_free(c->start);
+    trm_free(c->name);
+    trm_free(c->cache);
+    *c = (trm_column){0};
+}
+
+/* ---- what follows from the rest ---- */
+
+static trm_status index_column(trm_column *c) {
+    trm_free(c->start);
+    c->start = trm_alloc_array((size_t)c->n_parts + 1, sizeof *c->start, "an index of files");
+    if (!c->start) return TRM_MEMORY;
+    for (int i = 0; i < c->n_parts; i++) c->start[i + 1] = c->start[i] + c->part[i].rows;
+    return TRM_OK;
+}
+
+/* A window needs one token more than it is long: the target of its last one. Windows do not cross files. */
+static trm_status index_windows(trm_dataset *d) {
+    int64_t t = d->info.x.dim[0];
+    trm_free(d->window_start);
+    d->window_start = trm_alloc_array((size_t)d->x.n_parts + 1, sizeof *d->window_start, "an index of windows");
+    if (!d->window_start) return TRM_MEMORY;
+    for (int i = 0; i < d->x.n_parts; i++) d->window_start[i + 1] = d->window_start[i] + (d->x.part[i].rows - 1) / t;
+    return TRM_OK;
+}
+
+trm_status trm_plan_index(trm_dataset *d) {
+    trm_data_info *info = &d->info;
+    int64_t item = (int64_t)trm_dtype_size(d->x.type);
+    TRM_TRY(index_column(&d->x));
+    if (d->has_y) TRM_TRY(index_column(&d->y));
+    info->samples = trm_rows(&d->x);
+    info->x_type = d->x.type;
+    info->y_type = d->has_y ? d->y.type : d->x.type;
+    info->x_stride = d->x.row_elems * item;
+    info->y_stride = d->has_y ? (int64_t)trm_row_bytes(&d->y) : info->x_stride;
+    info->y_offset = d->has_y ? -1 : item;
+    if (info->kind != TRM_DATA_TOKEN_STREAM) return TRM_OK;
+    TRM_TRY(index_windows(d));
+    info->samples = d->window_start[d->x.n_parts];
+    info->x_stride = info->y_stride = (info->x.dim[0] + 1) * item;
+    return TRM_OK;
+}
+
+/* ---- the rules ---- */
+
+static bool type_follows(trm_dtype stored, trm_dtype type, bool may_be_class) {
+    if (stored == TRM_F16 || stored == TRM_BF16) return type == TRM_F32 || (may_be_class && type == TRM_I64);
+    return type == stored || (may_be_class && trm_dtype_is_float(stored) && type == TRM_I64);
+}
+
+static bool filters_known(const trm_stretch *p) {
+    int compressors = 0;
+    for (int i = 0; i < p->n_filters; i++) {
+        int id = p->filter[i].id;
+        if (id == TRM_FILTER_SHUFFLE && (p->filter[i].param == 0 || p->filter[i].param > 4096)) return false;
+        if (id != TRM_FILTER_DEFLATE && id != TRM_FILTER_LZF && id != TRM_FILTER_SHUFFLE && id != TRM_FILTER_FLETCHER)
+            return false;
+        compressors += id == TRM_FILTER_DEFLATE || id == TRM_FILTER_LZF;
+    }
+    return compressors <= 1;
+}
+
+static bool inside(uint64_t offset, uint64_t bytes, int64_t size) {
+    return offset <= (uint64_t)size && bytes <= (uint64_t)size - offset;
+}
+
+static bool table_inside(const trm_stretch *p, int64_t size) {
+    for (int64_t i = 0; i < p->n_chunks; i++)
+        if (p->table[i].offset != TRM_NO_ADDRESS && !inside(p->table[i].offset, p->table[i].bytes, size)) return false;
+    return true;
+}
+
+static bool storage_holds(const trm_stretch *p, const trm_column *c, int64_t size) {
+    size_t band, whole;
+    switch (p->layout) {
+    case TRM_LAY_CONTIGUOUS:
+        return trm_mul_size((size_t)p->dim[0], trm_stored_row_bytes(c, p), &whole) && inside(p->offset, whole, size);
+    case TRM_LAY_CHUNKED:
+        return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == trm_stretch_grid(p) && table_inside(p, size);
+    case TRM_LAY_CALLS: return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == 0;
+    case TRM_LAY_LIBRARY: return p->n_chunks == 0;
+    default: return false;
+    }
+}
+
+static bool stretch_holds(const trm_dataset *d, const trm_column *c, const trm_stretch *p, bool is_y) {
+    int64_t elems = 1;
+    if (p->file < 0 || p->file >= d->n_files || p->rank < 1 || p->rank > TRM_STRETCH_RANK) return false;
+    if (trm_dtype_size(p->stored) == 0 || p->n_filters < 0 || p->n_filters > TRM_STRETCH_FILTERS) return false;
+    for (int i = 0; i < p->rank; i++) {
+        if (p->dim[i] < 1 || p->chunk[i] < 1) return false;
+        if (i > 0 && __builtin_mul_overflow(elems, p->dim[i], &elems)) return false;
+    }
+    if (elems != c->row_elems || !type_follows(p->stored, c->type, is_y && d->info.y_is_class)) return false;
+    if (p->first < 0 || p->rows < 1 || p->rows > p->dim[0] || p->first > p->dim[0] - p->rows) return false;
+    return storage_holds(p, c, d->file[p->file].size);
+}
+
+static bool column_holds(const trm_dataset *d, const trm_column *c, bool is_y) {
+    int64_t rows = 0;
+    if (c->n_parts < 1 || !c->name || c->row_elems < 1 || c->row_elems > (int64_t)1 << 48) return false;
+    for (int i = 0; i < c->n_parts; i++) {
+        if (!stretch_holds(d, c, &c->part[i], is_y)) return false;
+        if (__builtin_add_overflow(rows, c->part[i].rows, &rows)) return false;
+    }
+    return rows <= INT64_MAX / 1024;
+}
+
+static bool shapes_hold(const trm_dataset *d) {
+    const trm_data_info *info = &d->info;
+    if (!trm_shape_valid(&info->x) || !trm_shape_valid(&info->y)) return false;
+    int64_t x = trm_shape_count(&info->x), y = trm_shape_count(&info->y);
+    switch (info->kind) {
+    case TRM_DATA_SAMPLES: return d->has_y && x == d->x.row_elems && y == d->y.row_elems;
+    case TRM_DATA_TOKEN_STREAM: return !d->has_y && info->x.rank == 1 && d->x.row_elems == 1 && y == x;
+    case TRM_DATA_TOKEN_ROWS:
+        return info->x.rank == 1 && y == x && d->x.row_elems == (d->has_y ? x : x + 1) && (!d->has_y || d->y.row_elems == x);
+    default: return false;
+    }
+}
+
+trm_status trm_plan_check(const trm_dataset *d) {
+    bool good = d->n_files > 0;
+    for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
+    good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) && shapes_hold(d);
+    good = good && (!d->has_y || d->y.n_parts == d->x.n_parts) && d->info.classes >= 0;
+    for (int i = 0; good && d->has_y && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
+    return good ? TRM_OK : trm_fail(TRM_INTERNAL, "the plan of a data set breaks its own rules");
+}
+
+/* ---- to bytes ---- */
+
+static void put(trm_str *s, int64_t v) { trm_str_addn(s, (const char *)&v, sizeof v); }
+
+static void put_text(trm_str *s, const char *text) {
+    size_t n = strlen(text);
+    put(s, (int64_t)n);
+    trm_str_addn(s, text, n);
+}
+
+static void put_shape(trm_str *s, const trm_shape *shape) {
+    put(s, shape->rank);
+    for (int i = 0; i < TRM_MAX_DIMS; i++) put(s, shape->dim[i]);
+}
+
+static void put_stretch(trm_str *s, const trm_stretch *p) {
+    put(s, p->file);
+    put(s, p->layout);
+    put(s, p->stored);
+    put(s, p->swap);
+    put(s, p->rank);
+    for (int i = 0; i < p->rank; i++) put(s, p->dim[i]);
+    for (int i = 0; i < p->rank; i++) put(s, p->chunk[i]);
+    put(s, (int64_t)p->offset);
+    put(s, p->n_filters);
+    for (int i = 0; i < p->n_filters; i++) put(s, p->filter[i].id);
+    for (int i = 0; i < p->n_filters; i++) put(s, p->filter[i].param);
+    trm_str_addn(s, (const char *)p->fill, sizeof p->fill);
+    put(s, p->first);
+    put(s, p->rows);
+    put(s, p->n_chunks);
+    trm_str_addn(s, (const char *)p->table, (size_t)p->n_chunks * sizeof *p->table);
+}
+
+static void put_column(trm_str *s, const trm_column *c) {
+    put_text(s, c->name);
+    put(s, c->type);
+    put(s, c->row_elems);
+    put(s, c->n_parts);
+    for (int i = 0; i < c->n_parts; i++) put_stretch(s, &c->part[i]);
+}
+
+static void put_info(trm_str *s, const trm_dataset *d) {
+    put(s, d->info.kind);
+    put_shape(s, &d->info.x);
+    put_shape(s, &d->info.y);
+    put(s, d->info.x_hwc);
+    put(s, d->info.y_is_class);
+    put(s, d->info.classes);
+    put(s, (int64_t)d->info.fingerprint);
+    put(s, d->keep_x);
+    put(s, d->keep_y);
+    put(s, d->must_keep);
+    put(s, d->check_x);
+    put(s, (int64_t)d->budget);
+}
+
+trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
+    trm_str s = {0};
+    trm_str_addn(&s, magic, sizeof magic);
+    put(&s, PLAN_ORDER);
+    put(&s, PLAN_VERSION);
+    put_info(&s, d);
+    put(&s, d->n_files);
+    for (int i = 0; i < d->n_files; i++) {
+        put_text(&s, d->file[i].path);
+        put(&s, d->file[i].size);
+    }
+    put_column(&s, &d->x);
+    put(&s, d->has_y);
+    if (d->has_y) put_column(&s, &d->y);
+    if (!s.failed) put(&s, (int64_t)trm_sum64(s.p, s.len));
+    if (s.failed) {
+        trm_str_free(&s);
+        return TRM_MEMORY;
+    }
+    *bytes = s.p;
+    *n = s.len;
+    return TRM_OK;
+}
+
+/* ---- from bytes: every count is held against what is left before anything is allocated ---- */
+
+typedef struct cursor {
+    const char *p;
+    size_t left;
+    bool bad;
+} cursor;
+
+static void get_bytes(cursor *c, void *dst, size_t n) {
+    if (c->bad || n > c->left) {
+        c->bad = true;
+        memset(dst, 0, n);
+        return;
+    }
+    memcpy(dst, c->p, n);
+    c->p += n;
+    c->left -= n;
+}
+
+static int64_t get(cursor *c) {
+    int64_t v;
+    get_bytes(c, &v, sizeof v);
+    return v;
+}
+
+/* A number in [0, most]. */
+static int64_t get_upto(cursor *c, int64_t most) {
+    int64_t v = get(c);
+    if (v >= 0 && v <= most) return v;
+    c->bad = true;
+    return 0;
+}
+
+/* How many things of at least `each` bytes follow. */
+static int64_t get_count(cursor *c, size_t each) { return get_upto(c, (int64_t)(c->left / each)); }
+
+static char *get_text(cursor *c) {
+    size_t n = (size_t)get_count(c, 1);
+    char *text = c->bad ? NULL : trm_alloc(n + 1, "a plan");
+    if (!text) {
+        c->bad = true;
+        return NULL;
+    }
+    get_bytes(c, text, n);
+    if (strlen(text) != n) c->bad = true;
+    return text;
+}
+
+static void get_shape(cursor *c, trm_shape *s) {
+    s->rank = (int)get_upto(c, TRM_MAX_DIMS);
+    for (int i = 0; i < TRM_MAX_DIMS; i++) s->dim[i] = get(c);
+}
+
+static void get_stretch(cursor *c, trm_stretch *p) {
+    p->file = (int)get_upto(c, INT32_MAX);
+    p->layout = (trm_layout)get_upto(c, TRM_LAY_COUNT - 1);
+    p->stored = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
+    p->swap = get_upto(c, 1);
+    p->rank = (int)get_upto(c, TRM_STRETCH_RANK);
+    for (int i = 0; i < p->rank; i++) p->dim[i] = get(c);
+    for (int i = 0; i < p->rank; i++) p->chunk[i] = get(c);
+    p->offset = (uint64_t)get(c);
+    p->n_filters = (int)get_upto(c, TRM_STRETCH_FILTERS);
+    for (int i = 0; i < p->n_filters; i++) p->filter[i].id = (int32_t)get_upto(c, INT32_MAX);
+    for (int i = 0; i < p->n_filters; i++) p->filter[i].param = (uint32_t)get_upto(c, UINT32_MAX);
+    get_bytes(c, p->fill, sizeof p->fill);
+    p->first = get(c);
+    p->rows = get(c);
+    p->n_chunks = get_count(c, sizeof *p->table);
+    if (p->n_chunks == 0) return;
+    p->table = trm_alloc_array((size_t)p->n_chunks, sizeof *p->table, "a table of chunks");
+    if (p->table)
+        get_bytes(c, p->table, (size_t)p->n_chunks * sizeof *p->table);
+    else
+        c->bad = true;
+}
+
+static void get_column(cursor *c, trm_column *col) {
+    col->name = get_text(c);
+    col->type = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
+    col->row_elems = get(c);
+    int n = (int)trm_min64(get_count(c, 10 * sizeof(int64_t)), INT32_MAX - 1);
+    col->part = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *col->part, "a plan");
+    if (!col->part) c->bad = true;
+    for (int i = 0; i < n && !c->bad; i++) {
+        get_stretch(c, &col->part[i]);
+        col->n_parts = i + 1;
+    }
+}
+
+static void get_info(cursor *c, trm_dataset *d) {
+    d->info.kind = (trm_data_kind)get_upto(c, TRM_DATA_TOKEN_ROWS);
+    get_shape(c, &d->info.x);
+    get_shape(c, &d->info.y);
+    d->info.x_hwc = get_upto(c, 1);
+    d->info.y_is_class = get_upto(c, 1);
+    d->info.classes = get(c);
+    d->info.fingerprint = (uint64_t)get(c);
+    d->keep_x = get_upto(c, 1);
+    d->keep_y = get_upto(c, 1);
+    d->must_keep = get_upto(c, 1);
+    d->check_x = get_upto(c, 1);
+    d->budget = (size_t)get_upto(c, (int64_t)1 << 50);
+}
+
+static void get_files(cursor *c, trm_dataset *d) {
+    int n = (int)trm_min64(get_count(c, 2 * sizeof(int64_t)), INT32_MAX - 1);
+    d->file = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *d->file, "a plan");
+    if (!d->file) c->bad = true;
+    for (int i = 0; i < n && !c->bad; i++) {
+        d->file[i].path = get_text(c);
+        d->file[i].size = get(c);
+        d->n_files = i + 1;
+    }
+}
+
+static bool head_holds(cursor *c, const char *bytes, size_t n) {
+    char head[8];
+    uint64_t sum;
+    if (n < sizeof head + sizeof sum) return false;
+    memcpy(&sum, bytes + n - sizeof sum, sizeof sum);
+    c->left = n - sizeof sum;
+    get_bytes(c, head, sizeof head);
+    if (memcmp(head, magic, sizeof head) != 0 || get(c) != PLAN_ORDER || get(c) != PLAN_VERSION) return false;
+    return sum == trm_sum64(bytes, n - sizeof sum);
+}
+
+static trm_status unpack(trm_dataset *d, const char *bytes, size_t n) {
+    cursor c = {.p = bytes};
+    if (!head_holds(&c, bytes, n)) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged, or from another version");
+    get_info(&c, d);
+    get_files(&c, d);
+    get_column(&c, &d->x);
+    d->has_y = get_upto(&c, 1);
+    if (d->has_y) get_column(&c, &d->y);
+    if (c.bad || c.left > 0) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged");
+    TRM_TRY(trm_plan_check(d));
+    TRM_TRY(trm_plan_index(d));
+    return trm_reader_new(d);
+}
+
+trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out) {
+    trm_dataset *d = trm_alloc(sizeof *d, "a data set");
+    if (!d) return TRM_MEMORY;
+    trm_status s = unpack(d, bytes, n);
+    if (s == TRM_OK)
+        *out = d;
+    else
+        trm_dataset_close(d);
+    return s;
+}
