@@ -9,14 +9,11 @@
 typedef struct conv_state {
     trm_cpu_state base;
     trm_dnn *conv, *reorder;        /* reorder is NULL where plain weights suit */
-    /* Offsets in scratch and whether the piece is there. */
-    size_t weights_at, result_at, library_at;
-    bool add_result;                /* DX or DB goes through scratch and is added */
-    float *result;
-    int64_t result_count;
+    size_t weights_at, result_at, library_at;   /* pieces of scratch */
+    bool add;                       /* BWD_X: the library cannot add to DX, so its result goes to scratch first */
 } conv_state;
 
-static conv_state *state_of(trm_op *op) { return op->state; }
+static conv_state *state_of(const trm_op *op) { return op->state; }
 
 static void conv_destroy(trm_op *op) {
     conv_state *s = state_of(op);
@@ -28,43 +25,44 @@ static void conv_destroy(trm_op *op) {
 
 static trm_status run_fwd(trm_op *op, const trm_step *step) {
     (void)step;
-    const conv_state *s = op->state;
+    const conv_state *s = state_of(op);
     if (s->reorder) TRM_TRY(trm_dnn_run(s->reorder));
     return trm_dnn_run(s->conv);
 }
 
-static void add_result(const trm_op *op, const conv_state *s, trm_arg to) {
-    if (!s->add_result) return;
-    trm_cpu_kernels(op->device)->add_into(op->arg[to], s->result, s->result_count, op->device->threads);
-}
-
 static trm_status run_bwd_x(trm_op *op, const trm_step *step) {
+    const conv_state *s = state_of(op);
     TRM_TRY(run_fwd(op, step));
-    add_result(op, op->state, TRM_ARG_DX);
+    if (!s->add) return TRM_OK;
+    const float *result = (const float *)((char *)op->scratch + s->result_at);
+    int64_t count = op->desc.n * trm_shape_count(&op->desc.in);
+    trm_cpu_kernels(op->device)->add_into(op->arg[TRM_ARG_DX], result, count, op->device->threads);
     return TRM_OK;
 }
 
 static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
     (void)step;
-    const conv_state *s = op->state;
+    const conv_state *s = state_of(op);
+    const trm_shape *out = &op->desc.out;
     TRM_TRY(trm_dnn_run(s->conv));
     if (s->reorder) TRM_TRY(trm_dnn_run(s->reorder));
-    add_result(op, s, TRM_ARG_DB);
+    if (op->desc.bias)
+        trm_cpu_kernels(op->device)->column_sums(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY],
+                                                 op->desc.n * out->dim[1] * out->dim[2], out->dim[0],
+                                                 op->desc.accumulate, op->device->threads);
     return TRM_OK;
 }
 
 /* ---- bind ----------------------------------------------------------------------------- */
 
 static trm_status bind(trm_op *op) {
-    conv_state *s = state_of(op);
+    const conv_state *s = state_of(op);
     bool x = op->desc.kind == TRM_OP_CONV_BWD_X, w = op->desc.kind == TRM_OP_CONV_BWD_W;
     char *scratch = op->scratch;
     void *plain = op->arg[w ? TRM_ARG_DW : TRM_ARG_W], *packed = s->reorder ? scratch + s->weights_at : plain;
-    void *bias = op->arg[w ? TRM_ARG_DB : TRM_ARG_B], *src = op->arg[x ? TRM_ARG_DX : TRM_ARG_X];
-    if (s->add_result) s->result = (float *)(scratch + s->result_at);
-    trm_dnn_bind(s->conv, TRM_DNN_SRC, x && s->add_result ? s->result : src);
+    trm_dnn_bind(s->conv, TRM_DNN_SRC, s->add ? scratch + s->result_at : op->arg[x ? TRM_ARG_DX : TRM_ARG_X]);
     trm_dnn_bind(s->conv, TRM_DNN_WEIGHTS, packed);
-    trm_dnn_bind(s->conv, TRM_DNN_BIAS, w && s->add_result ? s->result : bias);
+    trm_dnn_bind(s->conv, TRM_DNN_BIAS, op->arg[TRM_ARG_B]);
     trm_dnn_bind(s->conv, TRM_DNN_DST, op->arg[x || w ? TRM_ARG_DY : TRM_ARG_Y]);
     trm_dnn_bind(s->conv, TRM_DNN_SCRATCH, scratch + s->library_at);
     if (!s->reorder) return TRM_OK;
@@ -76,28 +74,20 @@ static trm_status bind(trm_op *op) {
 
 /* ---- plan ----------------------------------------------------------------------------- */
 
-static size_t at(size_t *used, size_t bytes) {
+static size_t take(size_t *used, size_t bytes) {
     size_t begin = *used;
     *used = trm_round_up(begin + bytes, TRM_ALIGN);
     return begin;
 }
 
-/* The gradient that the library cannot add to: of X, or of the biases. */
-static int64_t added_count(const trm_op_desc *d) {
-    if (!d->accumulate || d->kind == TRM_OP_CONV_FWD) return 0;
-    if (d->kind == TRM_OP_CONV_BWD_X) return d->n * trm_shape_count(&d->in);
-    return d->bias ? d->out.dim[0] : 0;
-}
-
 static void lay_out_scratch(trm_op *op, conv_state *s) {
-    size_t used = 0;
-    s->result_count = added_count(&op->desc);
-    s->add_result = s->result_count > 0;
-    s->result_at = at(&used, (size_t)s->result_count * sizeof(float));
-    s->weights_at = at(&used, s->reorder ? trm_dnn_bytes(s->conv, TRM_DNN_WEIGHTS) : 0);
-    size_t conv = trm_dnn_bytes(s->conv, TRM_DNN_SCRATCH);
+    const trm_op_desc *o = &op->desc;
+    size_t used = 0, conv = trm_dnn_bytes(s->conv, TRM_DNN_SCRATCH);
     size_t reorder = s->reorder ? trm_dnn_bytes(s->reorder, TRM_DNN_SCRATCH) : 0;
-    s->library_at = at(&used, conv > reorder ? conv : reorder);
+    s->add = o->kind == TRM_OP_CONV_BWD_X && o->accumulate;
+    s->weights_at = take(&used, s->reorder ? trm_dnn_bytes(s->conv, TRM_DNN_WEIGHTS) : 0);
+    s->library_at = take(&used, conv > reorder ? conv : reorder);
+    s->result_at = take(&used, s->add ? (size_t)(o->n * trm_shape_count(&o->in)) * sizeof(float) : 0);
     op->scratch_bytes = used;
 }
 

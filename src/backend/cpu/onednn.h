@@ -7,7 +7,7 @@
 
 /* The buffers of a primitive.  In a backward pass the name of its output stands for the gradient:
  * CONV_BWD_X reads DST (the gradient of Y) and WEIGHTS and writes SRC (the gradient of X);
- * CONV_BWD_W reads SRC (X) and DST and writes WEIGHTS and BIAS.  A reorder goes from SRC to DST. */
+ * CONV_BWD_W reads SRC (X) and DST and writes WEIGHTS; it leaves out the biases.  A reorder goes from SRC to DST. */
 typedef enum trm_dnn_slot {
     TRM_DNN_SRC,
     TRM_DNN_WEIGHTS,
