@@ -308,7 +308,7 @@ static bool is_there(const char *name) {
 /* Takes a name that is not found from the current folder from the job file's folder, where it is found there. */
 static trm_status resolve(const trm_job *j, char **name) {
     const char *slash = strrchr(j->path, '/'), *at = (*name)[0] == '@' ? "@" : "";
-    if (!slash || !*name || (*name)[at[0] != 0] == '/' || is_there(*name)) return TRM_OK;
+    if (!slash || (*name)[at[0] != 0] == '/' || is_there(*name)) return TRM_OK;
     trm_str there = {0};
     trm_str_add(&there, "%s%.*s%s", at, (int)(slash + 1 - j->path), j->path, *name + (at[0] != 0));
     if (there.failed) {

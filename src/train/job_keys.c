@@ -106,9 +106,9 @@ const trm_job_key trm_job_keys[] = {
      .about = "file or checkpoint folder to take the first weights from, by name"},
 
     /* ---- train ---- */
-    {"train.epochs", TRM_KEY_INT, AT(train.epochs), .min = 1, .max = MANY,
+    {"train.epochs", TRM_KEY_INT, AT(train.epochs), .min = 1, .max = MANY, .def_text = "this or `updates`",
      .about = "passes over the data; exactly one of `epochs` and `updates` is given"},
-    {"train.updates", TRM_KEY_INT, AT(train.updates), .min = 1, .max = 1e12,
+    {"train.updates", TRM_KEY_INT, AT(train.updates), .min = 1, .max = 1e12, .def_text = "this or `epochs`",
      .about = "updates of the weights"},
     {"train.batch", TRM_KEY_INT, AT(train.batch), .min = 1, .max = MANY, .flags = TRM_KEY_REQUIRED,
      .unit = "samples",

@@ -95,7 +95,11 @@ void trm_job_key_reference(const trm_job_key *k, size_t skip, trm_str *out) {
         trm_str_add(out, " | %s", k->def_text ? k->def_text : k->flags & TRM_KEY_REQUIRED ? "required" : "");
     if (k->alt_def) trm_str_add(out, "; %s: `%s`", k->alt_for, k->alt_def);
     trm_str_add(out, " | %s", k->about);
-    if (k->only) trm_str_add(out, " (only %s `%s`)", strrchr(k->only_key, '.') + 1, k->only);
+    if (k->only) {
+        trm_str_add(out, " (only %s `", strrchr(k->only_key, '.') + 1);
+        for (const char *p = k->only; *p; p++) trm_str_add(out, *p == ' ' ? "`, `" : "%c", *p);
+        trm_str_add(out, "`)");
+    }
     trm_str_add(out, " |\n");
 }
 

@@ -60,7 +60,7 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
         if (k->flags & TRM_KEY_LAYER)
             trm_str_add(out, "the name of an earlier layer");
         else
-            trm_str_add(out, k->flags & TRM_KEY_NAME ? "letters, digits, `_`, `-` and `.`" : "texts");
+            trm_str_add(out, k->flags & TRM_KEY_NAME ? "letters, digits, `_`, `-` and `.`" : "a text");
         return;
     case TRM_KEY_CHOICE:
     case TRM_KEY_CHOICE_BOOL:
@@ -76,7 +76,11 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
                     k->flags & TRM_KEY_TIMES ? "" : ", never");
         return;
     case TRM_KEY_BYTES: trm_str_add(out, "bytes or a number with KiB, MiB, GiB or TiB"); return;
-    case TRM_KEY_LAYERS: trm_str_add(out, "a list of layers; with preset gpt whole numbers"); break;
+    case TRM_KEY_LAYERS:
+        trm_str_add(out, "a list of layers");
+        if (k->max <= 0) return; /* the keys of a composite */
+        trm_str_add(out, "; with preset gpt whole numbers");
+        break;
     }
     add_ends(k, whole, out);
 }

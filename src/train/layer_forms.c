@@ -216,7 +216,10 @@ const trm_form *trm_form_find(const trm_forms *f, const char *name) {
 
 static void form_reference(const trm_form *f, trm_str *out) {
     trm_str_add(out, "\n#### %s\n\n%s.", f->name, f->about);
-    if (f->inputs == 2) trm_str_add(out, " Reads two values, named by `from`.");
+    if (f->inputs == 2)
+        trm_str_add(
+            out,
+            " Reads two values: those that `from` names, or the value before and the one that it names.");
     if (f->main) trm_str_add(out, " Short form: `%s: VALUE` sets `%s`.", f->name, f->main);
     trm_str_add(out, "\n");
     if (f->n_keys) trm_str_add(out, "\n| key | allowed | default | meaning |\n|---|---|---|---|\n");

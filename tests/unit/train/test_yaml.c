@@ -71,6 +71,8 @@ static void refuses(void **state) {
     assert_refused("a: &x {b: 1}\n", "anchors");
     assert_refused("a: !!int 5\n", "job.yaml:1:4: tags (!) are not allowed");
     assert_refused("a: !thing [5]\n", "tags");
+    assert_refused("%YAML 1.1\n---\na: 1\n", "job.yaml:1:1: directives (%) are not allowed");
+    assert_refused("# x\n%TAG ! x:\n---\na: 1\n", "job.yaml:2:1: directives (%) are not allowed");
     assert_refused("a: 1\n---\nb: 2\n", "job.yaml:2:1: a second document starts here");
     assert_refused("? [a, b]\n: 1\n", "a key is a list or a map");
     assert_refused("{{a: 1}: 2}\n", "a key is a list or a map");
