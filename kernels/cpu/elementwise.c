@@ -3,8 +3,6 @@
 #include "lanes.h"
 #include "vecmath.h"
 
-#include <immintrin.h>
-
 /* ---- drivers: the same loop over one span per thread ---------------------------------- */
 
 typedef void (*map_fn)(const float *x, float *y, int64_t n);

@@ -6,6 +6,7 @@
 #ifndef TRM_CPU_LANES_H
 #define TRM_CPU_LANES_H
 
+#include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@
 
 typedef float trm_vf __attribute__((vector_size(4 * TRM_LANES)));
 typedef int32_t trm_vi __attribute__((vector_size(4 * TRM_LANES)));   /* also the type of a comparison */
+typedef float trm_vh __attribute__((vector_size(2 * TRM_LANES)));     /* half the lanes, */
+typedef double trm_vd __attribute__((vector_size(4 * TRM_LANES)));    /* as doubles */
 typedef float trm_vf4 __attribute__((vector_size(16)));
 #define TRM_INLINE static inline __attribute__((always_inline))
 
@@ -28,9 +31,25 @@ TRM_INLINE trm_vf vload(const float *p) {
     return v;
 }
 TRM_INLINE void vstore(float *p, trm_vf v) { memcpy(p, &v, sizeof v); }
+/* TRM_LANES / 2 floats as doubles. */
+TRM_INLINE trm_vd vload_double(const float *p) {
+    trm_vh v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, trm_vd);
+}
 TRM_INLINE trm_vf vset(float x) { return x - (trm_vf){0}; }
 /* v where `off` is false, else 0. */
 TRM_INLINE trm_vf vzero_where(trm_vi off, trm_vf v) { return (trm_vf)((trm_vi)v & ~off); }
+/* The larger of each pair; b where one is no number. */
+TRM_INLINE trm_vf vmax(trm_vf a, trm_vf b) {
+#if TRM_LANES == 16
+    return (trm_vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif TRM_LANES == 8
+    return (trm_vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return (trm_vf)_mm_max_ps((__m128)a, (__m128)b);
+#endif
+}
 /* Sum of the lanes, halves first: always the same order. */
 TRM_INLINE float vsum(trm_vf v) {
     trm_vf4 part[TRM_LANES / 4];

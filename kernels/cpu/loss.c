@@ -11,9 +11,16 @@
 /* ---- cross-entropy ------------------------------------------------------------------ */
 
 static float row_max(const float *x, int64_t c) {
+    enum { STEP = 4 * TRM_LANES };
+    trm_vf v[4] = {vset(-HUGE_VALF), vset(-HUGE_VALF), vset(-HUGE_VALF), vset(-HUGE_VALF)};
+    int64_t j = 0;
+    for (; j + STEP <= c; j += STEP)
+        for (int k = 0; k < 4; k++) v[k] = vmax(vload(x + j + k * TRM_LANES), v[k]);
+    for (; j + TRM_LANES <= c; j += TRM_LANES) v[0] = vmax(vload(x + j), v[0]);
+    v[0] = vmax(vmax(v[0], v[1]), vmax(v[2], v[3]));
     float m = -HUGE_VALF;
-#pragma omp simd reduction(max : m)
-    for (int64_t j = 0; j < c; j++) m = x[j] > m ? x[j] : m;
+    for (int k = 0; k < TRM_LANES; k++) m = v[0][k] > m ? v[0][k] : m;
+    for (; j < c; j++) m = x[j] > m ? x[j] : m;
     return m;
 }
 
@@ -25,7 +32,7 @@ TRM_INLINE double row_exp(const float *x, float m, int64_t c, float *e, const bo
         float s = 0;
 #pragma omp simd reduction(+ : s)
         for (int64_t j = at; j < end; j++) {
-            float v = trm_expf(x[j] - m);
+            float v = trm_exp_neg(x[j] - m);
             if (keep) e[j] = v;
             s += v;
         }

@@ -51,9 +51,26 @@ static inline float trm_expf(float x) {
     return x == x ? y : x;
 }
 
+/* exp(x) for x <= 0: fewer cases, so faster.  The end of the range gives 0, NaN gives NaN. */
+static inline float trm_exp_neg(float x) {
+    const float low = -87.33654f, magic = 12582912.0f;
+    float c = x < low ? low : x;
+    float t = TRM_FMA(c, 1.44269504f, magic);
+    float n = t - magic;
+    float r = TRM_FMA(n, -0.693359375f, c);
+    r = TRM_FMA(n, 2.12194440e-4f, r);
+    float q = TRM_FMA(1.3814597e-3f, r, 8.3687157e-3f);
+    q = TRM_FMA(q, r, 4.1668388e-2f);
+    q = TRM_FMA(q, r, 1.6666521e-1f);
+    q = TRM_FMA(q, r, 4.9999993e-1f);
+    float p = 1.0f + TRM_FMA(q, r * r, r);
+    float y = trm_bits_float(trm_float_bits(p) + (trm_float_bits(t) << 23));
+    return x >= low ? y : c - c;
+}
+
 /* 1 / (1 + exp(-x)) with e = exp(-|x|): 1 / (1 + e) or e / (1 + e); its slope is e / (1 + e)^2. */
 static inline float trm_sigmoid_slope(float x, float *slope) {
-    float e = trm_expf(-fabsf(x));
+    float e = trm_exp_neg(-fabsf(x));
     float r = 1.0f / (1.0f + e);
     *slope = e * r * r;
     return x < 0.0f ? e * r : r;
@@ -64,7 +81,7 @@ static inline float trm_sigmoidf(float x) {
     return trm_sigmoid_slope(x, &slope);
 }
 
-/* Small |x|: an odd polynomial; else 1 - 2 / (exp(2|x|) + 1) with the sign of x. */
+/* Small |x|: an odd polynomial; else 1 - 2e / (1 + e) with e = exp(-2|x|) and the sign of x. */
 static inline float trm_tanhf(float x) {
     float a = fabsf(x), z = x * x;
     float q = TRM_FMA(-5.7049946e-3f, z, 2.0639095e-2f);
@@ -72,14 +89,15 @@ static inline float trm_tanhf(float x) {
     q = TRM_FMA(q, z, 1.3331442e-1f);
     q = TRM_FMA(q, z, -3.3333282e-1f);
     float small = TRM_FMA(q * z, x, x);
-    float large = copysignf(1.0f - 2.0f / (trm_expf(2.0f * a) + 1.0f), x);
+    float e = trm_exp_neg(-2.0f * a);
+    float large = copysignf(1.0f - 2.0f * e / (1.0f + e), x);
     return a < 0.625f ? small : large;
 }
 
 /* The normal distribution: returns P(X <= x); *density = exp(-x*x/2) / sqrt(2 pi).  The tail is
  * exp(-x*x/2) times a polynomial in u = 1 / (1 + 0.35 |x|), so that both share one exponential. */
 static inline float trm_normal_cdf(float x, float *density) {
-    float a = fabsf(x), e = trm_expf(-0.5f * x * x);
+    float a = fabsf(x), e = trm_exp_neg(-0.5f * x * x);
     float u = 1.0f / TRM_FMA(0.35f, a, 1.0f);
     float p = TRM_FMA(-2.9146559e-2f, u, 1.4397470e-1f);
     p = TRM_FMA(p, u, -2.5572032e-1f);
