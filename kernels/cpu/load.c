@@ -27,6 +27,8 @@ static inline float bfloat_value(uint16_t h) {
 #define SAME(x) (x)
 #define PASTE(a, b) PASTE_(a, b)
 #define PASTE_(a, b) a##_##b
+#define SLOPE(a) ((a)->PASTE(slope, WORK))
+#define OFFSET(a) ((a)->PASTE(offset, WORK))
 
 /* A tile of planes becomes pixels.  Three channels are the common case, whose fixed pattern turns into
  * shuffles. */

@@ -131,7 +131,8 @@ typedef struct trm_load {
     int64_t width;                  /* pixels_first: entries in slope and offset, whole pixels */
     int threads;
     bool pixels_first;              /* raw samples lie as (H,W,C), else as (C,H,W) */
-    const double *slope, *offset;   /* y = raw * slope + offset */
+    const double *slope_double, *offset_double;     /* y = raw * slope + offset */
+    const float *slope_float, *offset_float;        /* the same numbers */
     const char *raw;
     void *y;                        /* float or int32_t */
 } trm_load;

@@ -211,49 +211,63 @@ void TRM_K(bn_grad_apply)(const trm_bn *a) { rowwise(a, grad_apply_rows); }
 /* ---- layer norm --------------------------------------------------------------------- */
 
 /* Four rows at a time: enough independent sums to hide the latency of an addition, one load of w for four
- * rows, and dw, db are touched once for four rows. */
+ * rows, and dw, db are touched once for four rows.  What lies behind the last whole vector of a row is left to
+ * functions of its own, so that it costs nothing where there is none. */
 #define R 4
+#define EACH_ROW _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
+#define NOT_INLINE static __attribute__((noinline))
 
-TRM_INLINE void ln_moments(const trm_ln *a, const float *x, float *saved, const int n) {
-    int64_t c = a->c, full = c - c % L;
+NOT_INLINE float end_sum(const float *x, int64_t n) {
+    float s = 0;
+    for (int64_t j = 0; j < n; j++) s += x[j];
+    return s;
+}
+
+NOT_INLINE float end_squares(const float *x, int64_t n, float mean) {
+    float s = 0;
+    for (int64_t j = 0; j < n; j++) s += (x[j] - mean) * (x[j] - mean);
+    return s;
+}
+
+TRM_INLINE void ln_moments(const float *x, int64_t c, float eps, float *mean, float *scale, const int n) {
+    int64_t full = c - c % L;
+    float inv_c = 1 / (float)c;
     trm_vf s[R], m[R];
-    float mean[R], var[R];
-    for (int i = 0; i < n; i++) s[i] = (trm_vf){0};
-    for (int64_t j = 0; j < full; j += L)
-        for (int i = 0; i < n; i++) s[i] += vload(x + i * c + j);
-    for (int i = 0; i < n; i++) {
-        mean[i] = vsum(s[i]);
-        for (int64_t j = full; j < c; j++) mean[i] += x[i * c + j];
-        mean[i] /= (float)c;
-        m[i] = vset(mean[i]);
-        s[i] = (trm_vf){0};
-    }
-    for (int64_t j = 0; j < full; j += L)
-        for (int i = 0; i < n; i++) {
+    EACH_ROW s[i] = (trm_vf){0};
+    for (int64_t j = 0; j < full; j += L) EACH_ROW s[i] += vload(x + i * c + j);
+    EACH_ROW mean[i] = vsum(s[i]);
+    if (full < c) EACH_ROW mean[i] += end_sum(x + i * c + full, c - full);
+    EACH_ROW mean[i] *= inv_c;
+    EACH_ROW m[i] = vset(mean[i]);
+    EACH_ROW s[i] = (trm_vf){0};
+    for (int64_t j = 0; j < full; j += L) EACH_ROW {
             trm_vf d = vload(x + i * c + j) - m[i];
             s[i] += d * d;
         }
-    for (int i = 0; i < n; i++) {
-        var[i] = vsum(s[i]);
-        for (int64_t j = full; j < c; j++) var[i] += (x[i * c + j] - mean[i]) * (x[i * c + j] - mean[i]);
-        saved[2 * i] = mean[i];
-        saved[2 * i + 1] = 1 / sqrtf(var[i] / (float)c + a->eps);
-    }
+    EACH_ROW scale[i] = vsum(s[i]);
+    if (full < c) EACH_ROW scale[i] += end_squares(x + i * c + full, c - full, mean[i]);
+    EACH_ROW scale[i] = 1 / sqrtf(scale[i] * inv_c + eps);
+}
+
+NOT_INLINE void ln_end(const trm_ln *a, const float *x, float *y, float mean, float scale) {
+    for (int64_t j = a->c - a->c % L; j < a->c; j++) y[j] = (x[j] - mean) * scale * a->w[j] + a->b[j];
 }
 
 TRM_INLINE void ln_rows(const trm_ln *a, int64_t r, const int n) {
-    int64_t c = a->c, full = c - c % L, j = 0;
+    int64_t c = a->c, full = c - c % L;
     const float *x = a->x + r * c, *w = a->w, *b = a->b;
-    float *y = a->out + r * c, *saved = a->saved + 2 * r;
-    ln_moments(a, x, saved, n);
-    for (; j < full; j += L) {
+    float *y = a->out + r * c, mean[R], scale[R];
+    ln_moments(x, c, a->eps, mean, scale, n);
+    trm_vf m[R], k[R];
+    EACH_ROW m[i] = vset(mean[i]);
+    EACH_ROW k[i] = vset(scale[i]);
+    for (int64_t j = 0; j < full; j += L) {
         trm_vf wj = vload(w + j), bj = vload(b + j);
-        for (int i = 0; i < n; i++)
-            vstore(y + i * c + j, (vload(x + i * c + j) - saved[2 * i]) * saved[2 * i + 1] * wj + bj);
+        EACH_ROW vstore(y + i * c + j, (vload(x + i * c + j) - m[i]) * k[i] * wj + bj);
     }
-    for (; j < c; j++)
-        for (int i = 0; i < n; i++)
-            y[i * c + j] = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1] * w[j] + b[j];
+    if (full < c) EACH_ROW ln_end(a, x + i * c, y + i * c, mean[i], scale[i]);
+    EACH_ROW a->saved[2 * (r + i)] = mean[i];
+    EACH_ROW a->saved[2 * (r + i) + 1] = scale[i];
 }
 
 void TRM_K(ln_fwd)(const trm_ln *a) {
@@ -267,47 +281,65 @@ void TRM_K(ln_fwd)(const trm_ln *a) {
     }
 }
 
-/* Means over the row of g = dy * w and of g * xhat. */
-TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, const float *saved,
-                              float *mean_g, float *mean_gx, const int n) {
-    int64_t c = a->c, full = c - c % L;
-    trm_vf s[R], q[R], m[R];
-    for (int i = 0; i < n; i++) {
-        s[i] = q[i] = (trm_vf){0};
-        m[i] = vset(saved[2 * i]);
+/* One row of the backward pass: what it needs besides vectors of the row. */
+typedef struct ln_row {
+    float mean, scale;     /* of x */
+    float mean_g, mean_gx; /* over the row, of g = dy * w and of g * xhat */
+} ln_row;
+
+NOT_INLINE void ln_means_end(const trm_ln *a, const float *x, const float *dy, ln_row *row) {
+    for (int64_t j = a->c - a->c % L; j < a->c; j++) {
+        row->mean_g += dy[j] * a->w[j];
+        row->mean_gx += dy[j] * a->w[j] * (x[j] - row->mean);
     }
+}
+
+TRM_INLINE void ln_grad_means(const trm_ln *a, const float *x, const float *dy, ln_row *row, const int n) {
+    int64_t c = a->c, full = c - c % L;
+    float inv_c = 1 / (float)c;
+    trm_vf s[R], q[R], m[R];
+    EACH_ROW s[i] = q[i] = (trm_vf){0};
+    EACH_ROW m[i] = vset(row[i].mean);
     for (int64_t j = 0; j < full; j += L) {
         trm_vf w = vload(a->w + j);
-        for (int i = 0; i < n; i++) {
+        EACH_ROW {
             trm_vf g = vload(dy + i * c + j) * w;
             s[i] += g;
             q[i] += g * (vload(x + i * c + j) - m[i]);
         }
     }
-    for (int i = 0; i < n; i++) {
-        float sum = vsum(s[i]), dot = vsum(q[i]);
-        for (int64_t j = full; j < c; j++) {
-            float g = dy[i * c + j] * a->w[j];
-            sum += g;
-            dot += g * (x[i * c + j] - saved[2 * i]);
-        }
-        mean_g[i] = sum / (float)c;
-        mean_gx[i] = dot * saved[2 * i + 1] / (float)c;
+    EACH_ROW row[i].mean_g = vsum(s[i]);
+    EACH_ROW row[i].mean_gx = vsum(q[i]);
+    if (full < c) EACH_ROW ln_means_end(a, x + i * c, dy + i * c, &row[i]);
+    EACH_ROW row[i].mean_g *= inv_c;
+    EACH_ROW row[i].mean_gx *= row[i].scale * inv_c;
+}
+
+NOT_INLINE void ln_grad_end(const trm_ln *a, int64_t at, const ln_row *row, float *dw, float *db) {
+    for (int64_t j = a->c - a->c % L; j < a->c; j++) {
+        float g = a->dy[at + j], xhat = (a->x[at + j] - row->mean) * row->scale;
+        float d = (g * a->w[j] - row->mean_g - xhat * row->mean_gx) * row->scale;
+        dw[j] += g * xhat;
+        db[j] += g;
+        a->out[at + j] = a->accumulate ? a->out[at + j] + d : d;
     }
 }
 
 /* dx = (g - mean(g) - xhat * mean(g * xhat)) / sd; dw, db grow by dy * xhat and dy. */
 TRM_INLINE void ln_grad_rows(const trm_ln *a, int64_t r, float *dw, float *db, const bool accumulate,
                              const int n) {
-    int64_t c = a->c, full = c - c % L, j = 0;
-    const float *x = a->x + r * c, *dy = a->dy + r * c, *saved = a->saved + 2 * r;
-    float *dx = a->out + r * c, mg[R], mgx[R];
-    ln_grad_means(a, x, dy, saved, mg, mgx, n);
-    for (; j < full; j += L) {
+    int64_t c = a->c, full = c - c % L;
+    const float *x = a->x + r * c, *dy = a->dy + r * c;
+    float *dx = a->out + r * c;
+    ln_row row[R];
+    EACH_ROW row[i].mean = a->saved[2 * (r + i)];
+    EACH_ROW row[i].scale = a->saved[2 * (r + i) + 1];
+    ln_grad_means(a, x, dy, row, n);
+    for (int64_t j = 0; j < full; j += L) {
         trm_vf w = vload(a->w + j), sw = vload(dw + j), sb = vload(db + j);
-        for (int i = 0; i < n; i++) {
-            trm_vf g = vload(dy + i * c + j), xhat = (vload(x + i * c + j) - saved[2 * i]) * saved[2 * i + 1];
-            trm_vf d = (g * w - mg[i] - xhat * mgx[i]) * saved[2 * i + 1];
+        EACH_ROW {
+            trm_vf g = vload(dy + i * c + j), xhat = (vload(x + i * c + j) - row[i].mean) * row[i].scale;
+            trm_vf d = (g * w - row[i].mean_g - xhat * row[i].mean_gx) * row[i].scale;
             sw += g * xhat;
             sb += g;
             vstore(dx + i * c + j, accumulate ? vload(dx + i * c + j) + d : d);
@@ -315,14 +347,7 @@ TRM_INLINE void ln_grad_rows(const trm_ln *a, int64_t r, float *dw, float *db, c
         vstore(dw + j, sw);
         vstore(db + j, sb);
     }
-    for (; j < c; j++)
-        for (int i = 0; i < n; i++) {
-            float g = dy[i * c + j], xhat = (x[i * c + j] - saved[2 * i]) * saved[2 * i + 1];
-            float d = (g * a->w[j] - mg[i] - xhat * mgx[i]) * saved[2 * i + 1];
-            dw[j] += g * xhat;
-            db[j] += g;
-            dx[i * c + j] = accumulate ? dx[i * c + j] + d : d;
-        }
+    if (full < c) EACH_ROW ln_grad_end(a, (r + i) * c, &row[i], dw, db);
 }
 
 TRM_INLINE void ln_grad_span(const trm_ln *a, trm_span s, float *part, const bool accumulate) {

@@ -62,15 +62,29 @@ void TRM_K(update)(const trm_update *a) {
     for (int t = 0; t < threads; t++) span_fn(a, span_of(a->count, 16, threads, t));
 }
 
+/* Four vectors of sums hide the latency of an addition. */
+static double sumsq_span(const float *g, int64_t n) {
+    enum { HALF = TRM_LANES / 2 };
+    trm_vd s[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * HALF <= n; i += 4 * HALF)
+        for (int k = 0; k < 4; k++) {
+            trm_vd v = vload_double(g + i + k * HALF);
+            s[k] += v * v;
+        }
+    s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+    double sum = 0;
+    for (int k = 0; k < HALF; k++) sum += s[0][k];
+    for (; i < n; i++) sum += (double)g[i] * (double)g[i];
+    return sum;
+}
+
 double TRM_K(sumsq)(const float *g, int64_t n, double *work, int threads) {
     threads = threads_for(n, threads);
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int t = 0; t < threads; t++) {
         trm_span s = span_of(n, 16, threads, t);
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = s.begin; i < s.end; i++) sum += (double)g[i] * (double)g[i];
-        work[t] = sum;
+        work[t] = sumsq_span(g + s.begin, s.end - s.begin);
     }
     double total = 0;
     for (int t = 0; t < threads; t++) total += work[t];

@@ -6,7 +6,8 @@ typedef void (*load_fn)(const trm_load *a);
 typedef struct load_state {
     trm_cpu_state base;
     trm_load a;
-    double *slope, *offset; /* a.slope and a.offset */
+    double *norm_double; /* a.width slopes, then as many offsets */
+    float *norm_float;
     load_fn fn;
 } load_state;
 
@@ -32,8 +33,8 @@ static trm_status load_bind(trm_op *op) {
 
 static void load_destroy(trm_op *op) {
     load_state *s = op->state;
-    trm_free(s->slope);
-    trm_free(s->offset);
+    trm_free(s->norm_double);
+    trm_free(s->norm_float);
 }
 
 #define FLOATS(k, name) [TRM_##name] = k->load_##name,
@@ -48,18 +49,22 @@ static load_fn choose(const trm_kernels *k, trm_dtype type, bool tokens) {
 
 /* (raw * scale - mean) / std as one slope and one offset for each of `width` entries. */
 static trm_status fill_norms(const trm_op_desc *d, load_state *s) {
-    s->slope = trm_alloc_array((size_t)s->a.width, sizeof(double), "normalisation");
-    s->offset = trm_alloc_array((size_t)s->a.width, sizeof(double), "normalisation");
-    if (!s->slope || !s->offset) return TRM_MEMORY;
-    for (int64_t j = 0; j < s->a.width; j++) {
+    int64_t width = s->a.width;
+    double *wide = s->norm_double = trm_alloc_array((size_t)width * 2, sizeof(double), "normalisation");
+    float *narrow = s->norm_float = trm_alloc_array((size_t)width * 2, sizeof(float), "normalisation");
+    if (!wide || !narrow) return TRM_MEMORY;
+    for (int64_t j = 0; j < width; j++) {
         int64_t c = d->norm_count > 1 ? j % s->a.channels : 0;
-        double mean = d->mean && d->norm_count > 0 ? d->mean[c] : 0,
-               std = d->std && d->norm_count > 0 ? d->std[c] : 1;
-        s->slope[j] = d->scale / std;
-        s->offset[j] = -mean / std;
+        double mean = d->mean && d->norm_count > 0 ? d->mean[c] : 0;
+        double std = d->std && d->norm_count > 0 ? d->std[c] : 1;
+        wide[j] = d->scale / std;
+        wide[width + j] = -mean / std;
     }
-    s->a.slope = s->slope;
-    s->a.offset = s->offset;
+    for (int64_t j = 0; j < 2 * width; j++) narrow[j] = (float)wide[j];
+    s->a.slope_double = wide;
+    s->a.offset_double = wide + width;
+    s->a.slope_float = narrow;
+    s->a.offset_float = narrow + width;
     return TRM_OK;
 }
 
