@@ -58,7 +58,8 @@ const trm_job_key trm_job_keys[] = {
      .about = "targets are class labels, or numbers to regress"},
     {"data.train_rows", TRM_KEY_ROWS, AT(data.train_first), .def_text = "all",
      .about =
-         "rows of the training files to use, `\"0:8000\"`: from the first number up to before the second"},
+         "rows of the training files to use (tokens of a stream), counted over all files, `\"0:8000\"`: from "
+         "the first up to before the second"},
     {"data.valid_rows", TRM_KEY_ROWS, AT(data.valid_first), .def_text = "all",
      .about = "rows of the validation files to use, `\"8000:\"`"},
     {"data.cache", TRM_KEY_CHOICE, AT(data.cache), .names = caches, .def = "auto",

@@ -389,11 +389,27 @@ static trm_status finish(const trm_job *j, const trm_data_info *data, trm_graph 
     return trm_graph_check_loss(g, j->train.loss, &data->y, data->y_is_class, data->classes);
 }
 
+/* mean and std are one number, or one for each channel of an image. */
+static trm_status check_norm(const trm_job *j, const trm_data_info *data, bool tokens) {
+    char buf[80];
+    int64_t channels = data->x.rank == 3 ? data->x.dim[0] : 1;
+    int n = j->data.norm_count;
+    trm_yaml_pair *p = trm_yaml_find(j->tree->root, "data.mean");
+    if (!p || (p->value->kind == TRM_YAML_LIST ? p->value->n : 1) < n)
+        p = trm_yaml_find(j->tree->root, "data.std");
+    if (n == 0 || (!tokens && (n == 1 || n == channels))) return TRM_OK;
+    if (tokens) return trm_yaml_fail(p->value->at, "data.%s is given, but the inputs are tokens", p->key);
+    return trm_yaml_fail(p->value->at, "data.%s has %d numbers; inputs of shape %s allow %s%lld", p->key, n,
+                         trm_shape_text(&data->x, buf, sizeof buf), channels == 1 ? "" : "1 or ",
+                         (long long)channels);
+}
+
 trm_status trm_job_model(const trm_job *j, const trm_data_info *data, trm_graph **out) {
     trm_graph *g = NULL;
     trm_yaml_pair *model = trm_yaml_find(j->tree->root, "model");
     bool tokens = data->kind == TRM_DATA_TOKEN_STREAM || data->kind == TRM_DATA_TOKEN_ROWS;
     int node = -1;
+    TRM_TRY(check_norm(j, data, tokens));
     TRM_TRY(trm_graph_create(&data->x, tokens, &g));
     trm_status status = add_preset(j, data, g, &node);
     if (status == TRM_JOB && j->model.preset != TRM_PRESET_NONE) placed(model->value->at, status);

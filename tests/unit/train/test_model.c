@@ -353,6 +353,40 @@ static void places_faults_of_shapes(void **state) {
     assert_misfit("model: {preset: mlp}\n", vectors(5, 2), "job.yaml:1:1: ", "mse");
 }
 
+/* mean and std fit the data's channels. */
+static void checks_mean_and_std(void **state) {
+    (void)state;
+    static const struct {
+        const char *data, *sentence;
+        int64_t channels;
+    } norms[] = {
+        {"mean: 5", NULL, 3},
+        {"mean: [1, 2, 3]", NULL, 3},
+        {"mean: 1, std: [1, 2, 3]", NULL, 3},
+        {"mean: [1, 2]", "job.yaml:1:27: data.mean has 2 numbers; inputs of shape (3,8,8) allow 1 or 3", 3},
+        {"mean: 1, std: [1, 2]",
+         "job.yaml:1:35: data.std has 2 numbers; inputs of shape (3,8,8) allow 1 or 3", 3},
+        {"std: [1, 2]", "data.std has 2 numbers; inputs of shape (1,8,8) allow 1", 1},
+        {"mean: 1", "job.yaml:1:27: data.mean is given, but the inputs are tokens", 0},
+    };
+    for (size_t i = 0; i < SUPPORT_COUNT(norms); i++) {
+        trm_job *j = NULL;
+        trm_graph *g = NULL;
+        trm_str s = {0};
+        trm_data_info data = norms[i].channels ? images(norms[i].channels, 8, 8) : tokens(8, 10);
+        trm_str_add(&s, "data: {train: a.h5, %s}\nmodel: %s\ntrain: {epochs: 1, batch: 1}\n", norms[i].data,
+                    norms[i].channels ? "mlp" : "{preset: gpt, dim: 8}");
+        assert_ok(trm_job_parse("job.yaml", s.p, s.len, NULL, 0, &j));
+        if (norms[i].sentence)
+            assert_fault(trm_job_model(j, &data, &g), TRM_JOB, norms[i].sentence);
+        else
+            assert_ok(trm_job_model(j, &data, &g));
+        trm_graph_free(g);
+        trm_job_free(j);
+        trm_str_free(&s);
+    }
+}
+
 static void survives_failing_memory(void **state) {
     (void)state;
     trm_job *j = job_of(
@@ -373,17 +407,12 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builds_mlp),
-        cmocka_unit_test(builds_mlp_for_regression),
-        cmocka_unit_test(builds_lenet),
-        cmocka_unit_test(builds_resnet),
-        cmocka_unit_test(builds_gpt),
-        cmocka_unit_test(lists_equal_presets),
-        cmocka_unit_test(repeats_and_adds),
-        cmocka_unit_test(builds_transformers),
-        cmocka_unit_test(refuses_slips),
-        cmocka_unit_test(places_faults_of_shapes),
-        cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(builds_mlp),          cmocka_unit_test(builds_mlp_for_regression),
+        cmocka_unit_test(builds_lenet),        cmocka_unit_test(builds_resnet),
+        cmocka_unit_test(builds_gpt),          cmocka_unit_test(lists_equal_presets),
+        cmocka_unit_test(repeats_and_adds),    cmocka_unit_test(builds_transformers),
+        cmocka_unit_test(refuses_slips),       cmocka_unit_test(places_faults_of_shapes),
+        cmocka_unit_test(checks_mean_and_std), cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
