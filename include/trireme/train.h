@@ -129,11 +129,15 @@ TRM_API trm_status trm_checkpoint_prune(const char *folder, int64_t keep, int64_
 typedef struct trm_run_options {
     const char *resume;             /* checkpoint or run folder; "" = newest of this run; NULL = start anew */
     bool progress;                  /* a progress bar may be drawn (rank 0 on a terminal) */
-    bool quiet;
-    /* Lines for the user; rank 0 only gets called. transient: a progress bar's state, overwritten by the next line. */
+    /* Lines for the user, on rank 0. transient: a progress bar's state, overwritten by the next line. */
     void (*print)(void *ctx, const char *line, bool transient);
-    void *print_ctx;
-    const char *dump_losses;        /* tests: file for hex-exact losses per update, or NULL */
+    /* Rank 0: the run's folder is made; a log file may be opened in it.  May be NULL. */
+    void (*folder)(void *ctx, const char *path);
+    /* Any rank: it met a fault that the others do not know of, and the sentence is recorded.  Prints it and ends all ranks; does not
+     * return. NULL: the run returns, and the others wait until their deadline. */
+    void (*alone)(void *ctx, trm_status s);
+    void *print_ctx;                /* for these three */
+    const char *dump_losses;        /* tests: file for "update loss grad_norm" in hexadecimal floats per update, or NULL */
 } trm_run_options;
 
 /* Trains. All ranks call it with the same job; collective. TRM_STOPPED when a signal ended it with a checkpoint. */

@@ -94,7 +94,8 @@ static trm_status read_back(const char *path) {
     trm_ckpt *c = NULL;
     TRM_TRY(trm_ckpt_open_step(path, &c));
     int64_t most = 0;
-    for (int i = 0; i < c->index.entries; i++) most = trm_max64(most, trm_shape_count(&c->index.entry[i].shape));
+    for (int i = 0; i < c->index.entries; i++)
+        most = trm_max64(most, trm_shape_count(&c->index.entry[i].shape));
     float *values = trm_alloc_array((size_t)most + 1, sizeof *values, "reading a checkpoint back");
     trm_status status = values ? TRM_OK : TRM_MEMORY;
     for (int i = 0; i < c->index.entries && status == TRM_OK; i++)
@@ -109,7 +110,8 @@ static trm_status publish(const char *aside, const char *folder, const char *pat
     struct stat st;
     snprintf(old, sizeof old, "%s.old", aside);
     bool replaces = lstat(path, &st) == 0;
-    if (replaces && rename(path, old) != 0) return trm_fail(TRM_IO, "cannot replace %s: %s", path, strerror(errno));
+    if (replaces && rename(path, old) != 0)
+        return trm_fail(TRM_IO, "cannot replace %s: %s", path, strerror(errno));
     if (rename(aside, path) != 0) return trm_fail(TRM_IO, "cannot name %s: %s", path, strerror(errno));
     TRM_TRY(trm_sync_path(folder));
     return replaces ? trm_remove_tree(old) : TRM_OK;
@@ -129,10 +131,12 @@ static trm_status write_whole(writer *w, const char *folder, const trm_weights *
     return publish(w->aside, folder, path);
 }
 
-trm_status trm_checkpoint_write(const char *folder, const trm_graph *g, const trm_weights *w, const trm_position *p,
-                                const trm_optim_spec *o, const trm_job *job, char path[4096]) {
+trm_status trm_checkpoint_write(const char *folder, const trm_graph *g, const trm_weights *w,
+                                const trm_position *p, const trm_optim_spec *o, const trm_job *job,
+                                char path[4096]) {
     TRM_TRY(trm_ckpt_step_path(folder, p->update, path));
-    if (strlen(path) > TRM_CKPT_PATH - 64) return trm_fail(TRM_IO, "the path of a checkpoint is too long: %.64s...", path);
+    if (strlen(path) > TRM_CKPT_PATH - 64)
+        return trm_fail(TRM_IO, "the path of a checkpoint is too long: %.64s...", path);
     writer *wr = trm_alloc(sizeof *wr, "writing a checkpoint");
     if (!wr) return TRM_MEMORY;
     wr->graph = g;

@@ -20,7 +20,8 @@ void trm_ckpt_folder(const char *path, char out[TRM_CKPT_PATH]) {
 }
 
 trm_status trm_ckpt_step_path(const char *folder, int64_t update, char out[TRM_CKPT_PATH]) {
-    if (snprintf(out, TRM_CKPT_PATH, "%s/step-%08lld", folder, (long long)update) < TRM_CKPT_PATH) return TRM_OK;
+    if (snprintf(out, TRM_CKPT_PATH, "%s/step-%08lld", folder, (long long)update) < TRM_CKPT_PATH)
+        return TRM_OK;
     return trm_fail(TRM_IO, "the path of a checkpoint is too long: %.64s...", folder);
 }
 
@@ -29,7 +30,8 @@ trm_status trm_ckpt_step_path(const char *folder, int64_t update, char out[TRM_C
 /* "step-00000120" -> 120; -1 for any other name, also for one with too few digits. */
 static int64_t update_of(const char *name) {
     int64_t update;
-    if (strncmp(name, "step-", 5) != 0 || strlen(name) < 13 || strspn(name + 5, "0123456789") != strlen(name + 5))
+    if (strncmp(name, "step-", 5) != 0 || strlen(name) < 13 ||
+        strspn(name + 5, "0123456789") != strlen(name + 5))
         return -1;
     return trm_parse_int(name + 5, &update) ? update : -1;
 }
@@ -39,12 +41,16 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-typedef struct step_list { int64_t *update; int n, cap; } step_list;
+typedef struct step_list {
+    int64_t *update;
+    int n, cap;
+} step_list;
 
 static trm_status add(step_list *l, int64_t update) {
     if (l->n == l->cap) {
         int cap = l->cap ? 2 * l->cap : 16;
-        int64_t *p = trm_realloc(l->update, (size_t)l->n * sizeof *p, (size_t)cap * sizeof *p, "a list of checkpoints");
+        int64_t *p = trm_realloc(l->update, (size_t)l->n * sizeof *p, (size_t)cap * sizeof *p,
+                                 "a list of checkpoints");
         if (!p) return TRM_MEMORY;
         l->update = p;
         l->cap = cap;

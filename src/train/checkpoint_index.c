@@ -38,18 +38,19 @@ static json_t *hex_json(uint64_t v) {
 }
 
 static json_t *position_json(const trm_position *p) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "update", (json_int_t)p->update, "epoch",
-                     (json_int_t)p->epoch, "update_in_epoch", (json_int_t)p->update_in_epoch, "samples",
-                     (json_int_t)p->samples, "batch", (json_int_t)p->batch, "micro_batches",
-                     (json_int_t)p->micro_batches, "seed", (json_int_t)p->seed, "order_version", p->order_version,
-                     "fingerprint", hex_json(p->fingerprint), "best_valid",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "update", (json_int_t)p->update,
+                     "epoch", (json_int_t)p->epoch, "update_in_epoch", (json_int_t)p->update_in_epoch,
+                     "samples", (json_int_t)p->samples, "batch", (json_int_t)p->batch, "micro_batches",
+                     (json_int_t)p->micro_batches, "seed", (json_int_t)p->seed, "order_version",
+                     p->order_version, "fingerprint", hex_json(p->fingerprint), "best_valid",
                      isfinite(p->best_valid) ? json_real(p->best_valid) : json_null());
 }
 
 static json_t *optim_json(const trm_optim_spec *o) {
-    return json_pack("{s:s, s:f, s:b, s:f, s:f, s:f, s:f, s:b, s:f}", "kind", trm_ckpt_optimizer_name(o->kind),
-                     "momentum", o->momentum, "nesterov", o->nesterov, "beta1", o->beta1, "beta2", o->beta2, "eps",
-                     o->eps, "weight_decay", o->weight_decay, "decay_all", o->decay_all, "clip", o->clip);
+    return json_pack("{s:s, s:f, s:b, s:f, s:f, s:f, s:f, s:b, s:f}", "kind",
+                     trm_ckpt_optimizer_name(o->kind), "momentum", o->momentum, "nesterov", o->nesterov,
+                     "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps, "weight_decay", o->weight_decay,
+                     "decay_all", o->decay_all, "clip", o->clip);
 }
 
 static json_t *parts_json(const trm_ckpt_index *x) {
@@ -57,8 +58,9 @@ static json_t *parts_json(const trm_ckpt_index *x) {
     for (int i = 0; i < x->parts; i++) {
         char file[32];
         snprintf(file, sizeof file, "part-%d.h5", i);
-        json_array_append_new(all, json_pack("{s:s, s:I, s:o}", "file", file, "bytes", (json_int_t)x->part[i].bytes,
-                                             "hash", hex_json(x->part[i].hash)));
+        json_array_append_new(all,
+                              json_pack("{s:s, s:I, s:o}", "file", file, "bytes",
+                                        (json_int_t)x->part[i].bytes, "hash", hex_json(x->part[i].hash)));
     }
     return all;
 }
@@ -71,16 +73,17 @@ static json_t *entry_json(const trm_ckpt_entry *e) {
         json_array_append_new(start, json_integer(0));
         json_array_append_new(count, json_integer(e->shape.dim[i]));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:o}", "kind", trm_ckpt_kind_name(e->kind), "name", e->name,
-                     "shape", shape, "start", start, "count", count, "part", e->part, "hash", hex_json(e->hash));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:o}", "kind", trm_ckpt_kind_name(e->kind), "name",
+                     e->name, "shape", shape, "start", start, "count", count, "part", e->part, "hash",
+                     hex_json(e->hash));
 }
 
 static json_t *index_json(const trm_ckpt_index *x) {
     json_t *entries = json_array();
     for (int i = 0; i < x->entries; i++) json_array_append_new(entries, entry_json(&x->entry[i]));
-    return json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:o, s:s?}", "format", FORMAT, "version", VERSION, "checksum",
-                     NO_SUM, "position", position_json(&x->position), "optimizer", optim_json(&x->optim), "parts",
-                     parts_json(x), "entries", entries, "job", x->job);
+    return json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:o, s:s?}", "format", FORMAT, "version", VERSION,
+                     "checksum", NO_SUM, "position", position_json(&x->position), "optimizer",
+                     optim_json(&x->optim), "parts", parts_json(x), "entries", entries, "job", x->job);
 }
 
 trm_status trm_ckpt_index_write(const trm_ckpt_index *x, trm_str *text) {
@@ -101,8 +104,8 @@ trm_status trm_ckpt_index_write(const trm_ckpt_index *x, trm_str *text) {
 /* ---- reading: small getters that leave a sentence ---- */
 
 typedef struct reader {
-    const char *path;               /* of the index, for messages */
-    trm_status status;              /* the first fault stays */
+    const char *path;  /* of the index, for messages */
+    trm_status status; /* the first fault stays */
 } reader;
 
 static void damaged(reader *r, const char *what) {
@@ -215,7 +218,8 @@ static void get_shape(reader *r, json_t *list, trm_shape *shape) {
 /* Only whole tensors are written now; a slice in an index is a newer program's, or a forged one. */
 static void check_whole(reader *r, json_t *j, const trm_shape *shape) {
     json_t *start = json_object_get(j, "start"), *count = json_object_get(j, "count");
-    bool whole = json_array_size(start) == (size_t)shape->rank && json_array_size(count) == (size_t)shape->rank;
+    bool whole =
+        json_array_size(start) == (size_t)shape->rank && json_array_size(count) == (size_t)shape->rank;
     for (int i = 0; i < shape->rank && whole; i++)
         whole = json_integer_value(json_array_get(start, (size_t)i)) == 0 &&
                 json_integer_value(json_array_get(count, (size_t)i)) == shape->dim[i];
@@ -244,7 +248,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 static void check_unique(reader *r, const trm_ckpt_index *x) {
-    const trm_ckpt_entry **sorted = trm_alloc_array((size_t)x->entries + 1, sizeof *sorted, "a checkpoint's names");
+    const trm_ckpt_entry **sorted =
+        trm_alloc_array((size_t)x->entries + 1, sizeof *sorted, "a checkpoint's names");
     if (!sorted) {
         r->status = TRM_MEMORY;
         return;
@@ -291,7 +296,8 @@ static trm_status check_format(json_t *j, const char *path) {
     if (!format || strcmp(format, FORMAT) != 0)
         return trm_fail(TRM_DATA, "%s is not the index of a Trireme checkpoint", path);
     if (version == VERSION) return TRM_OK;
-    return trm_fail(TRM_DATA, "%s has version %lld; this program reads version %d", path, (long long)version, VERSION);
+    return trm_fail(TRM_DATA, "%s has version %lld; this program reads version %d", path, (long long)version,
+                    VERSION);
 }
 
 static void get_job(reader *r, json_t *j, trm_ckpt_index *x) {

@@ -33,9 +33,10 @@ static trm_status verify_part(const trm_ckpt *c, int i) {
     if (!S_ISREG(st.st_mode)) return trm_fail(TRM_DATA, "%s is not a regular file", path);
     if (st.st_size == c->index.part[i].bytes) TRM_TRY(trm_hash_file(path, &bytes, &hash));
     if (st.st_size != c->index.part[i].bytes)
-        return trm_fail(TRM_DATA, "%s is damaged: it has %lld bytes, its index says %lld", path, (long long)st.st_size,
-                        (long long)c->index.part[i].bytes);
-    if (hash != c->index.part[i].hash) return trm_fail(TRM_DATA, "%s is damaged: its checksum does not hold", path);
+        return trm_fail(TRM_DATA, "%s is damaged: it has %lld bytes, its index says %lld", path,
+                        (long long)st.st_size, (long long)c->index.part[i].bytes);
+    if (hash != c->index.part[i].hash)
+        return trm_fail(TRM_DATA, "%s is damaged: its checksum does not hold", path);
     return TRM_OK;
 }
 
@@ -87,7 +88,8 @@ trm_status trm_ckpt_open(const char *path, trm_ckpt **out) {
     char index[TRM_CKPT_PATH + 16], folder[TRM_CKPT_PATH];
     struct stat st;
     if (strlen(path) >= TRM_CKPT_PATH - 64) return trm_fail(TRM_IO, "the path is too long: %.64s...", path);
-    if (stat(path, &st) != 0) return trm_fail(TRM_DATA, "cannot read the checkpoint %s: %s", path, strerror(errno));
+    if (stat(path, &st) != 0)
+        return trm_fail(TRM_DATA, "cannot read the checkpoint %s: %s", path, strerror(errno));
     snprintf(index, sizeof index, "%s/index.json", path);
     if (access(index, F_OK) == 0) return trm_ckpt_open_step(path, out);
     trm_ckpt_folder(path, folder);
@@ -98,7 +100,8 @@ trm_status trm_ckpt_open(const char *path, trm_ckpt **out) {
 
 const trm_ckpt_entry *trm_ckpt_find(const trm_ckpt *c, trm_ckpt_kind kind, const char *name) {
     for (int i = 0; i < c->index.entries; i++)
-        if (c->index.entry[i].kind == kind && strcmp(c->index.entry[i].name, name) == 0) return &c->index.entry[i];
+        if (c->index.entry[i].kind == kind && strcmp(c->index.entry[i].name, name) == 0)
+            return &c->index.entry[i];
     return NULL;
 }
 

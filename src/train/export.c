@@ -34,7 +34,8 @@ static trm_status to_safetensors(trm_ckpt *c, const pick *p, const char *out) {
     trm_st_image image = {0};
     TRM_TRY(trm_st_layout(p->n, p->name, p->shape, &image));
     trm_status status = TRM_OK;
-    for (int i = 0; i < p->n && status == TRM_OK; i++) status = trm_ckpt_read_entry(c, p->entry[i], image.at[i]);
+    for (int i = 0; i < p->n && status == TRM_OK; i++)
+        status = trm_ckpt_read_entry(c, p->entry[i], image.at[i]);
     if (status == TRM_OK) status = trm_write_file(out, image.bytes, image.n);
     trm_st_image_free(&image);
     return status;
@@ -79,8 +80,7 @@ trm_status trm_checkpoint_export(const char *path, trm_export_format format, con
     pick p = {0};
     TRM_TRY(trm_ckpt_open(path, &c));
     trm_status status = pick_entries(c, &p);
-    if (status == TRM_OK)
-        status = format == TRM_EXPORT_HDF5 ? to_h5(c, &p, out) : to_safetensors(c, &p, out);
+    if (status == TRM_OK) status = format == TRM_EXPORT_HDF5 ? to_h5(c, &p, out) : to_safetensors(c, &p, out);
     trm_free(p.entry);
     trm_free(p.name);
     trm_free(p.shape);

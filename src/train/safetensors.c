@@ -52,7 +52,8 @@ static trm_status parse_shape(const trm_st_file *f, trm_st_tensor *t, json_t *sh
     for (size_t i = 0; i < json_array_size(shape); i++) {
         json_t *dim = json_array_get(shape, i);
         int64_t d = json_is_integer(dim) ? (int64_t)json_integer_value(dim) : -1;
-        if (d < 0 || __builtin_mul_overflow(*elements, d, elements)) return bad(f, t->name, "has an impossible shape");
+        if (d < 0 || __builtin_mul_overflow(*elements, d, elements))
+            return bad(f, t->name, "has an impossible shape");
         if (d == 0) t->fits = false;
         if (i < TRM_MAX_DIMS) t->shape.dim[i] = d;
     }
@@ -81,7 +82,8 @@ static trm_status parse_tensor(const trm_st_file *f, const char *name, json_t *j
     TRM_TRY(parse_shape(f, t, json_object_get(j, "shape"), &elements));
     TRM_TRY(parse_offsets(f, t, json_object_get(j, "data_offsets"), data_bytes));
     if (t->type == TRM_DTYPE_COUNT) return TRM_OK;
-    if (__builtin_mul_overflow(elements, (int64_t)trm_dtype_size(t->type), &bytes) || bytes != t->end - t->begin)
+    if (__builtin_mul_overflow(elements, (int64_t)trm_dtype_size(t->type), &bytes) ||
+        bytes != t->end - t->begin)
         return bad(f, name, "has a shape that does not fit its data_offsets");
     return TRM_OK;
 }
@@ -97,7 +99,8 @@ static int by_begin(const void *a, const void *b) {
 static trm_status check_tiling(const trm_st_file *f, int64_t data_bytes) {
     int64_t at = 0;
     for (int i = 0; i < f->tensors; i++) {
-        if (f->tensor[i].begin != at) return bad(f, f->tensor[i].name, "leaves a gap or overlaps its neighbour");
+        if (f->tensor[i].begin != at)
+            return bad(f, f->tensor[i].name, "leaves a gap or overlaps its neighbour");
         at = f->tensor[i].end;
     }
     if (at != data_bytes)
@@ -127,7 +130,8 @@ static trm_status read_header(trm_st_file *f, int64_t file_bytes) {
     TRM_TRY(read_at(f, length, 8, 0));
     for (int i = 7; i >= 0; i--) n = n << 8 | length[i];
     if (n < 2 || n > (uint64_t)trm_min64(HEADER_LIMIT, file_bytes - 8))
-        return trm_fail(TRM_DATA, "%s is not a safetensors file: it claims a header of %llu bytes (the file has %lld)",
+        return trm_fail(TRM_DATA,
+                        "%s is not a safetensors file: it claims a header of %llu bytes (the file has %lld)",
                         f->path, (unsigned long long)n, (long long)file_bytes);
     char *text = trm_alloc((size_t)n, "a safetensors header");
     if (!text) return TRM_MEMORY;
@@ -151,7 +155,8 @@ static trm_status open_file(trm_st_file *f, const char *path) {
     if (!f->path) return TRM_MEMORY;
     /* Without O_NONBLOCK a pipe would hold us here for ever. */
     f->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &st) != 0) return trm_fail(TRM_IO, "cannot read %s: %s", path, strerror(errno));
+    if (f->fd < 0 || fstat(f->fd, &st) != 0)
+        return trm_fail(TRM_IO, "cannot read %s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return trm_fail(TRM_IO, "cannot read %s: it is not a regular file", path);
     return read_header(f, (int64_t)st.st_size);
 }

@@ -29,8 +29,8 @@ bool trm_match_shape(trm_match *m, const char *name, const trm_shape *have, cons
 trm_status trm_match_end(trm_match *m, const char *path) {
     trm_status status = TRM_OK;
     if (m->faults > 0)
-        status = trm_fail(TRM_DATA, "%s: %d of %d parameters do not fit the model: %s%s", path, m->faults, m->wanted,
-                          trm_str_get(&m->text), m->faults > LISTED ? "; ..." : "");
+        status = trm_fail(TRM_DATA, "%s: %d of %d parameters do not fit the model: %s%s", path, m->faults,
+                          m->wanted, trm_str_get(&m->text), m->faults > LISTED ? "; ..." : "");
     trm_str_free(&m->text);
     *m = (trm_match){0};
     return status;
@@ -45,10 +45,12 @@ typedef struct source {
     /* false where there is no such name; fills shape and an id for read. */
     bool (*find)(struct source *s, const trm_param *p, trm_shape *shape);
     trm_status (*read)(struct source *s, const trm_param *p, float *out);
-    char name[TRM_NAME_MAX + 16];   /* HDF5: the name that was found */
+    char name[TRM_NAME_MAX + 16]; /* HDF5: the name that was found */
 } source;
 
-static trm_ckpt_kind kind_of(const trm_param *p) { return p->kind == TRM_STATE ? TRM_CKPT_STATE : TRM_CKPT_PARAM; }
+static trm_ckpt_kind kind_of(const trm_param *p) {
+    return p->kind == TRM_STATE ? TRM_CKPT_STATE : TRM_CKPT_PARAM;
+}
 
 static bool ckpt_find(source *s, const trm_param *p, trm_shape *shape) {
     const trm_ckpt_entry *e = trm_ckpt_find(s->handle, kind_of(p), p->name);

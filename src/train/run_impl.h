@@ -1,0 +1,200 @@
+/* run_impl: what the files of a run share.
+ *
+ * engine   everything that computes: data sets, graph, device, buffers, runner
+ * exam     the validation set, cut over the ranks
+ * notes    what ranks say to each other after each update, one step late
+ * folder   the run's folder, its lock and metrics.jsonl (rank 0)
+ * tally    sums of an epoch
+ * why      where the time of an epoch went
+ */
+#ifndef TRIREME_TRAIN_RUN_IMPL_H
+#define TRIREME_TRAIN_RUN_IMPL_H
+
+#include <trireme/parallel.h>
+#include <trireme/train.h>
+#include <trireme/wire.h>
+
+#define TRM_RUN_PATH 4096
+#define TRM_LINE 512
+
+/* ---- engine ---- */
+
+/* This rank's slice of the micro-batch sizes that occur, so that the feed's thread need not compute or allocate. */
+typedef struct trm_cut_table {
+    struct { int64_t m, begin, count; } row[4];
+    int rows;
+} trm_cut_table;
+
+typedef struct trm_engine {
+    const trm_job *job;
+    trm_comm *comm;
+    const trm_run_options *opt;
+    int rank, ranks, threads;
+    trm_optim_spec optim;
+    trm_dataset *train, *valid;     /* NULL where not asked for */
+    trm_graph *graph;
+    trm_device *device;
+    trm_shares shares;
+    int state_root;                 /* the rank whose running statistics count: it has samples in every micro-batch */
+    void *weights, *m1, *m2, *state;        /* device floats */
+    trm_comm_buffer *grads, *small;
+    trm_parallel_talk *talk;
+    trm_runner *runner;
+} trm_engine;
+
+/* training: opens the training set, plans gradients and moments; else only what evaluation needs. Collective. */
+trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training, trm_engine *out);
+void trm_engine_free(trm_engine *e);            /* collective */
+/* The set whose kind and classes the model is built for. */
+const trm_data_info *trm_engine_data(const trm_engine *e);
+size_t trm_engine_float(const trm_engine *e);   /* bytes of a device float */
+
+/* The outcome of what rank 0 did alone (the others bring TRM_OK), with its sentence, to all.  Collective. */
+trm_status trm_root_says(trm_comm *c, trm_status mine);
+/* Lines to the user: only rank 0 prints. */
+void trm_run_say(const trm_engine *e, const char *fmt, ...) TRM_PRINTF(2, 3);
+void trm_run_say_lines(const trm_engine *e, const char *text);
+
+/* Host float32 arrays of weights, moments, state; `read`: with the engine's values.  Free with trm_host_free. */
+trm_status trm_host_create(const trm_engine *e, bool moments, bool read, trm_weights *out);
+void trm_host_free(trm_weights *w);
+/* From rank 0's host arrays to the device floats of all ranks.  Collective. */
+trm_status trm_engine_spread(trm_engine *e, const trm_weights *w);
+/* Running statistics of the state root to all. Collective. */
+trm_status trm_engine_share_state(trm_engine *e);
+/* The same weights and moments on all ranks?  TRM_NUMERIC with the ranks that differ, on all ranks alike. Collective. */
+trm_status trm_engine_compare(trm_engine *e, int64_t update);
+
+/* Cores that each of the ranks that share this rank's cores may use; >= 1. Collective. */
+trm_status trm_cores_each(trm_comm *c, int *out);
+/* The load part of the runner: how raw samples become numbers. */
+trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d);
+/* data.scale as it is used with this data set. */
+double trm_job_scale(const trm_job *j, const trm_data_info *d);
+
+/* ---- exam ---- */
+
+typedef struct trm_exam_result { double loss, accuracy, count; int64_t samples; double seconds; } trm_exam_result;
+typedef struct trm_exam {
+    trm_dataset *set;
+    int64_t samples, pass;          /* samples of a pass over all ranks */
+    int64_t most;                   /* of this rank in a pass */
+    int program[3];                 /* for `most`, `most` - 1, and the last pass's samples */
+    int64_t program_n[3];
+    int programs;
+    void *x, *y;
+    int64_t *index;
+} trm_exam;
+/* Plans the passes over the set. Local; all ranks call it in one order. */
+trm_status trm_exam_open(trm_engine *e, trm_dataset *set, trm_exam *out);
+void trm_exam_close(trm_exam *x);
+/* Evaluates the present weights. Collective; a fault is this rank's alone. */
+trm_status trm_exam_run(trm_engine *e, trm_exam *x, trm_exam_result *out);
+/* Adds "accuracy 97.1 %" or "perplexity 12.3" where the loss has one. */
+void trm_exam_words(const trm_engine *e, double loss, double accuracy, char *buf, size_t cap);
+void trm_exam_record(trm_record *r, const trm_engine *e, const char *prefix, double loss, double accuracy);
+
+/* ---- notes ---- */
+
+typedef struct trm_notes {
+    trm_comm_buffer *buffer;
+    trm_comm_request *request[2];
+    int ranks, rank, pending;
+    int64_t posted;
+} trm_notes;
+trm_status trm_notes_open(trm_comm *c, trm_notes *n);               /* collective */
+void trm_notes_close(trm_comm *c, trm_notes *n);
+trm_status trm_notes_post(trm_comm *c, trm_notes *n, const trm_note *mine);
+/* The oldest notes that are under way, one per rank; there must be some. Valid until the next post. */
+trm_status trm_notes_wait(trm_comm *c, trm_notes *n, const trm_note **all);
+
+/* ---- why ---- */
+
+typedef struct trm_why_rank {
+    const char *host;
+    int64_t share;                  /* samples of a full batch */
+    double compute_s, wait_s, data_s, cpu_s;
+    int64_t memory_mib;
+} trm_why_rank;
+/* Where the time went: a table, and one sentence on the largest loss of time.  Pure. */
+void trm_why_table(const trm_why_rank *r, int n, double wall_s, trm_str *out);
+void trm_why_sentence(const trm_why_rank *r, int n, double wall_s, trm_str *out);
+
+/* ---- folder: rank 0 ---- */
+
+typedef struct trm_run_folder {
+    char path[TRM_RUN_PATH], checkpoints[TRM_RUN_PATH + 16];
+    int lock, metrics, losses;      /* file descriptors, -1 = none */
+    bool metrics_failed;
+    bool resumed;                   /* goes on in the folder of an earlier run */
+} trm_run_folder;
+/* Finds the checkpoint to resume from ("" = this run's newest) and whether its folder is gone on with. */
+trm_status trm_folder_find(const trm_job *j, const char *resume, char from[TRM_RUN_PATH], bool *same_folder);
+/* Makes (or goes on in) the run's folder, locks it, writes job.yaml, opens metrics.jsonl.  `from`: the run folder to go on in, or NULL. */
+trm_status trm_folder_open(const trm_job *j, const char *from, int64_t update, const char *losses, trm_run_folder *out);
+void trm_folder_close(trm_run_folder *f);
+/* One line to metrics.jsonl; the first failure is a warning, later ones are silent: numbers are not worth a run. */
+void trm_folder_metric(trm_run_folder *f, trm_record *r);
+
+/* ---- the run ---- */
+
+/* Sums since the epoch (or the resume within it) began.  seconds: of its updates, without validation and checkpoints. */
+typedef struct trm_tally {
+    double loss, count, correct, seconds;
+    int64_t samples, updates, skipped;
+    trm_why_rank *rank;             /* one per rank */
+} trm_tally;
+
+typedef struct trm_run {
+    trm_engine engine;
+    trm_exam exam;
+    bool has_exam;
+    trm_cut_table cut;
+    trm_feed *feed;
+    trm_notes notes;
+    trm_run_folder folder;
+    trm_record record;
+    trm_tally tally;
+    trm_position pos;               /* the next update to do */
+    int64_t epoch, step;            /* of the last update done, from 1 */
+    int64_t per_epoch, epochs, total, last_batch;
+    int program, program_last;
+    void *state_before;             /* a step that is not applied must not leave its running statistics */
+    bool stop;                      /* some rank saw a signal: all stop at this update */
+    bool alone;                     /* the fault is this rank's own: the others do not know of it */
+    int64_t best_update;
+    char checkpoint[TRM_RUN_PATH];  /* the newest one written or read; "" = none */
+    trm_exam_result valid;
+    bool valid_is_new;              /* `valid` is of this update */
+    /* for progress */
+    double began, line_s, bar_at, seconds;      /* seconds: of all updates of this session */
+    int64_t began_update, line_samples, samples;
+    double memory_at;
+    uint32_t memory_mib;
+} trm_run;
+
+trm_status trm_run_begin(trm_run *r);           /* all that is done before the first update */
+void trm_run_end(trm_run *r);
+/* Writes a checkpoint: shares state, compares replicas, writes on rank 0, removes old ones. Collective, agreed. */
+trm_status trm_run_save(trm_run *r);
+int64_t trm_run_best_on_disk(const trm_run *r);
+
+/* Marks a fault as this rank's own. */
+static inline trm_status trm_run_alone(trm_run *r, trm_status s) {
+    if (s != TRM_OK) r->alone = true;
+    return s;
+}
+
+/* metrics */
+void trm_metric_start(trm_run *r);
+void trm_metric_update(trm_run *r, const trm_step_result *s, int64_t samples, double lr, double seconds);
+void trm_metric_valid(trm_run *r);
+void trm_metric_epoch(trm_run *r);
+void trm_metric_end(trm_run *r, trm_status s);
+void trm_tally_note(trm_run *r, const trm_note *all);
+void trm_tally_reset(trm_run *r);
+/* lines and the progress bar */
+void trm_progress_update(trm_run *r, const trm_step_result *s, double lr);
+void trm_progress_epoch(trm_run *r);
+
+#endif
