@@ -1,0 +1,194 @@
+/* data: looking at data sets, checking them, and their order. */
+#include <string.h>
+
+#include "job_file.h"
+
+/* ---- data info ---- */
+
+static trm_status run_info(const cli_call *call) {
+    trm_str text = {0};
+    trm_status status = trm_h5_describe(call->arg[0], &text);
+    if (status == TRM_OK) ui_print(trm_str_get(&text));
+    trm_str_free(&text);
+    return status;
+}
+
+const cli_verb cli_data_info = {
+    .name = "data info",
+    .args = "FILE",
+    .about = "what an HDF5 file holds, and how a job would read it",
+    .min_args = 1,
+    .max_args = 1,
+    .run = run_info,
+};
+
+/* ---- data check ---- */
+
+typedef struct check_settings {
+    const char *input, *target;
+    int64_t classes, window;
+    bool floats;
+    cli_list set;
+} check_settings;
+
+static void say_good(const char *name, const trm_data_info *d) {
+    trm_str text = {0};
+    char x[80];
+    trm_str_add(&text, "%s: %lld samples of shape %s, stored as %s", name, (long long)d->samples,
+                trm_shape_text(&d->x, x, sizeof x), trm_dtype_name(d->x_type));
+    if (d->y_is_class) trm_str_add(&text, ", %lld classes", (long long)d->classes);
+    trm_str_add(&text, ": good\n");
+    ui_print(trm_str_get(&text));
+    trm_str_free(&text);
+}
+
+static trm_status check_set(const char *name, const trm_data_spec *spec) {
+    trm_dataset *set = NULL;
+    TRM_TRY(trm_dataset_open(spec, &set));
+    trm_status status = trm_dataset_check(set);
+    if (status == TRM_OK) say_good(name, trm_dataset_info(set));
+    trm_dataset_close(set);
+    return status;
+}
+
+static trm_status check_job(const char *path, const check_settings *s) {
+    trm_job *job = NULL;
+    TRM_TRY(job_read(path, &s->set, &job));
+    trm_data_spec train = trm_job_data_spec(job, false), valid = trm_job_data_spec(job, true);
+    trm_status status = check_set("data.train", &train);
+    if (status == TRM_OK && job->data.n_valid > 0) status = check_set("data.valid", &valid);
+    trm_job_free(job);
+    return status;
+}
+
+static bool is_job(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+static trm_status run_check(const cli_call *call) {
+    const check_settings *s = call->set;
+    ui_begin(false);
+    if (is_job(call->arg[0])) return check_job(call->arg[0], s);
+    trm_data_spec spec = {.files = (const char *const *)call->arg,
+                          .n_files = call->args,
+                          .input = s->input,
+                          .target = s->target,
+                          .window = s->window,
+                          .classes = s->classes,
+                          .float_target = s->floats};
+    return check_set(call->arg[0], &spec);
+}
+
+static const cli_option check_options[] = {
+    {.name = "input",
+     .kind = CLI_TEXT,
+     .at = offsetof(check_settings, input),
+     .value = "PATH",
+     .about = "path of the inputs inside the file (found by common names)"},
+    {.name = "target",
+     .kind = CLI_TEXT,
+     .at = offsetof(check_settings, target),
+     .value = "PATH",
+     .about = "path of the targets inside the file (likewise)"},
+    {.name = "classes",
+     .kind = CLI_INT,
+     .at = offsetof(check_settings, classes),
+     .value = "N",
+     .about = "labels must lie in 0..N-1 (from the data)",
+     .min = 1,
+     .max = INT32_MAX},
+    {.name = "window",
+     .kind = CLI_INT,
+     .at = offsetof(check_settings, window),
+     .value = "TOKENS",
+     .about = "a stream of tokens, cut into samples of this length",
+     .min = 1,
+     .max = INT32_MAX},
+    {.name = "float-target",
+     .kind = CLI_FLAG,
+     .at = offsetof(check_settings, floats),
+     .about = "targets are numbers to regress, not classes"},
+    {.name = "set",
+     .kind = CLI_LIST,
+     .at = offsetof(check_settings, set),
+     .value = "KEY=VALUE",
+     .about = "with a job: sets a key of it"},
+    {NULL},
+};
+
+const cli_verb cli_data_check = {
+    .name = "data check",
+    .args = "FILE|JOB",
+    .about = "reads every byte of a data set and checks it",
+    .min_args = 1,
+    .max_args = 1,
+    .options = check_options,
+    .size = sizeof(check_settings),
+    .run = run_check,
+};
+
+/* ---- data order ---- */
+
+typedef struct order_settings {
+    int64_t samples, seed, epoch, head;
+} order_settings;
+
+static const order_settings order_defaults = {.seed = 1, .epoch = 1};
+
+static trm_status run_order(const cli_call *call) {
+    const order_settings *s = call->set;
+    int64_t *order = trm_alloc_array((size_t)s->samples, sizeof *order, "an order");
+    if (!order) return TRM_MEMORY;
+    trm_order_fill(TRM_SHUFFLE_EXACT, (uint64_t)s->seed, s->epoch - 1, s->samples, order);
+    int64_t n = s->head > 0 ? trm_min64(s->head, s->samples) : s->samples;
+    for (int64_t i = 0; i < n;) {
+        char text[8192];
+        size_t at = 0;
+        for (; i < n && at < sizeof text - 24; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%lld\n", (long long)order[i]);
+        ui_print(text);
+    }
+    trm_free(order);
+    return TRM_OK;
+}
+
+static const cli_option order_options[] = {
+    {.name = "samples",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, samples),
+     .value = "N",
+     .about = "samples of the data set",
+     .min = 1,
+     .max = (int64_t)1 << 40,
+     .required = true},
+    {.name = "seed",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, seed),
+     .value = "S",
+     .about = "run.seed (1)",
+     .min = INT64_MIN + 1},
+    {.name = "epoch",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, epoch),
+     .value = "E",
+     .about = "epoch, from 1 (1)",
+     .min = 1},
+    {.name = "head",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, head),
+     .value = "K",
+     .about = "only the first K (all)",
+     .min = 1},
+    {NULL},
+};
+
+const cli_verb cli_data_order = {
+    .name = "data order",
+    .args = "",
+    .about = "the order of samples in an epoch, one index a line",
+    .options = order_options,
+    .size = sizeof(order_settings),
+    .defaults = &order_defaults,
+    .run = run_order,
+};

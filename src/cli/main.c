@@ -1,0 +1,121 @@
+/* main: trireme VERB ...  Finds the verb, runs it, prints its fault, turns it into an exit code. */
+#include <signal.h>
+#include <string.h>
+#include <trireme/launch.h>
+
+#include "cli.h"
+
+const cli_verb *const cli_verbs[] = {&cli_train,
+                                     &cli_check,
+                                     &cli_eval,
+                                     &cli_export,
+                                     &cli_info,
+                                     &cli_data_info,
+                                     &cli_data_check,
+                                     &cli_data_order,
+                                     &cli_data_synth,
+                                     &cli_data_import_mnist,
+                                     &cli_data_import_text,
+                                     &cli_help,
+                                     NULL};
+
+/* How many of the words a verb's name takes; 0 where they are not its name. */
+static int words_of(const char *name, int argc, char **argv) {
+    int words = 0;
+    while (*name) {
+        size_t n = strcspn(name, " ");
+        if (words >= argc || strlen(argv[words]) != n || strncmp(argv[words], name, n) != 0) return 0;
+        words++;
+        name += n + (name[n] == ' ');
+    }
+    return words;
+}
+
+const cli_verb *cli_verb_find(int argc, char **argv, int *words) {
+    for (int i = 0; cli_verbs[i]; i++)
+        if ((*words = words_of(cli_verbs[i]->name, argc, argv)) > 0) return cli_verbs[i];
+    return NULL;
+}
+
+/* "data" of "data import mnist": the first words that all of `argv` agree with. */
+static int common_words(const char *name, int argc, char **argv) {
+    int words = 0;
+    while (*name && words < argc) {
+        size_t n = strcspn(name, " ");
+        if (strlen(argv[words]) != n || strncmp(argv[words], name, n) != 0) break;
+        words++;
+        name += n + (name[n] == ' ');
+    }
+    return words;
+}
+
+static const char *word_at(const char *name, int k) {
+    for (; k > 0 && *name; k--) name += strcspn(name, " "), name += *name == ' ';
+    return name;
+}
+
+/* The words that could stand at place `known`, each once. */
+static void next_words(int known, int argc, char **argv, char word[][24], const char **list) {
+    int n = 0;
+    for (int i = 0; cli_verbs[i]; i++) {
+        if (common_words(cli_verbs[i]->name, argc, argv) < known) continue;
+        const char *w = word_at(cli_verbs[i]->name, known);
+        int len = (int)strcspn(w, " ");
+        snprintf(word[n], sizeof word[n], "%.*s", len, w);
+        if (*w && (n == 0 || strcmp(word[n - 1], word[n]) != 0)) list[n] = word[n], n++;
+    }
+    list[n] = NULL;
+}
+
+trm_status cli_unknown_verb(int argc, char **argv) {
+    char word[32][24];
+    const char *list[32];
+    trm_str before = {0}, all = {0};
+    int known = 0;
+    for (int i = 0; cli_verbs[i]; i++) {
+        int n = common_words(cli_verbs[i]->name, argc, argv);
+        if (n > known) known = n;
+    }
+    for (int i = 0; i < known; i++) trm_str_add(&before, "%s ", argv[i]);
+    next_words(known, argc, argv, word, list);
+    for (int i = 0; list[i]; i++) trm_str_add(&all, "%s%s", i ? ", " : "", list[i]);
+    const char *near = known < argc ? trm_nearest(argv[known], list) : NULL;
+    if (known < argc)
+        trm_fail(TRM_USAGE, "unknown verb '%s%.40s'", trm_str_get(&before), argv[known]);
+    else
+        trm_fail(TRM_USAGE, "'trireme %s' needs one more word: %s", argv[known - 1], trm_str_get(&all));
+    if (near)
+        trm_hint("did you mean 'trireme %s%s'?", trm_str_get(&before), near);
+    else if (known < argc)
+        trm_hint("verbs are %s", trm_str_get(&all));
+    trm_str_free(&before);
+    trm_str_free(&all);
+    return TRM_USAGE;
+}
+
+static trm_status run(int argc, char **argv) {
+    int words = 0;
+    if (argc == 0) {
+        trm_fail(TRM_USAGE, "say what to do: trireme VERB ...");
+        trm_hint("trireme help lists the verbs");
+        return TRM_USAGE;
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        ui_print("trireme " TRM_VERSION "\n");
+        return TRM_OK;
+    }
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) return cli_verb_run(&cli_help, 0, NULL);
+    const cli_verb *v = cli_verb_find(argc, argv, &words);
+    if (!v) return cli_unknown_verb(argc, argv);
+    /* Under a launcher a verb for one process runs once. */
+    if (!v->ranks && trm_launch_rank() != 0) return TRM_OK;
+    return cli_verb_run(v, argc - words, argv + words);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);
+    trm_status status = run(argc - 1, argv + 1);
+    /* Faults that reach this place are the same on all ranks. */
+    if (status != TRM_OK && trm_launch_rank() == 0) ui_fault(status);
+    return ui_end(trm_status_exit_code(status));
+}
