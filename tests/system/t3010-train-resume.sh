@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# timeout: 120
+# A run that goes on from a checkpoint is the run that was never stopped.
+. tests/system/lib.bash
+make_data
+write_job j
+tail_of() { awk -v from="$2" '$1 > from' "$1"; }
+
+# The schedule depends on the whole length, so the shorter run is a stopped one of the same length: made by keeping
+# its checkpoint of update 10 only.
+on 0 train j.yaml --set checkpoint.every=10 --set checkpoint.keep=0 --set train.optimizer=adam --set train.optimizer.lr=0.001 \
+    --set train.schedule=cosine --dump-losses whole
+is "$rc" 0 "the whole run"
+cut_at() { # RUN UPDATE: as if it had been killed behind this update
+    for d in runs/"$1"/checkpoints/step-*; do
+        [ "$((10#${d##*-}))" -le "$2" ] || rm -r "$d"
+    done
+}
+adam="--set checkpoint.every=10 --set checkpoint.keep=0 --set train.optimizer=adam --set train.optimizer.lr=0.001 --set train.schedule=cosine"
+
+cut_at j 10
+on 0 train j.yaml $adam --resume --dump-losses rest
+is "$rc" 0 "resumes in the middle of an epoch"
+has out 'resumed from .* at update 10' "and says where"
+tail_of whole 10 | cmp -s - rest
+ok $? "equal to the bit to the run that was not stopped"
+is "$(field runs/j/metrics.jsonl update update | sort -n | uniq -d | wc -l)" 0 "no update stands twice in metrics.jsonl"
+is "$(field runs/j/metrics.jsonl update update | wc -l)" 32 "and none is missing"
+json_lines runs/j/metrics.jsonl
+ok $? "each line is JSON"
+
+cut_at j 10
+for step in 2:10:20 3:20:30 1:30:32; do
+    IFS=: read -r ranks from to <<<"$step"
+    on "$ranks" train j.yaml $adam --resume --dump-losses rest
+    tail_of whole "$from" >want
+    close_losses want rest 5e-5
+    ok $? "resumes on $ranks ranks at update $from"
+    cut_at j "$to"
+done
+
+on 0 train j.yaml $adam --resume
+has out 'nothing to do' "a run that is done has nothing to do"
+
+cut_at j 10
+on 0 train j.yaml $adam --set train.batch=32 --resume
+is "$rc" 2 "another batch within an epoch is refused"
+has err 'train.batch 64, the job has 32' "with a sentence"
+on 0 train j.yaml $adam --set run.seed=4 --resume
+is "$rc" 2 "another seed within an epoch is refused"
+on 0 train j.yaml $adam --set data.train_rows=0:960 --resume
+is "$rc" 2 "other data is refused"
+has err 'not that of the checkpoint' "with a sentence"
+on 0 train j.yaml --set checkpoint.every=10 --resume
+is "$rc" 2 "another optimizer is refused"
+has err 'optimizer' "with a sentence"
+on 0 train j.yaml $adam --set 'model.hidden=[16]' --resume
+is "$rc" 2 "another model is refused"
+has err 'fc1.weight has shape \(32,784\), the model has \(16,784\)' "with names and shapes"
+on 2 train j.yaml --set run.name=none --resume
+is "$rc" 2 "nothing to resume from is refused"
+has err 'hint: leave --resume out' "with a hint"
+
+on 0 train j.yaml $adam --resume=runs/j/checkpoints/step-00000010 --dump-losses rest
+is "$rc" 0 "resumes from a named checkpoint"
+has out 'run folder: runs/j-2' "into a folder of its own"
+tail_of whole 10 | cmp -s - rest
+ok $? "equal to the bit"
+done_testing
