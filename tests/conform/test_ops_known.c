@@ -19,6 +19,7 @@ typedef struct known {
     trm_op_desc desc;
     values in[8], out[4]; /* end with count 0; a buffer that is in both is updated */
     double loss, correct;
+    const unsigned char *raw; /* samples for the loads */
 } known;
 
 #define V(arg_, ...)                                                                                       \
@@ -63,6 +64,13 @@ static const known knowns[] = {
     {"padding is not counted in an average", {OP(POOL_FWD), .n = 1, .in = S3(1, 2, 2), .out = S3(1, 1, 1), .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .pool = TRM_POOL_AVG},
      .in = {V(X, 1, 2, 3, 6)}, .out = {V(Y, 3)}},
 
+    {"images are loaded from channels first", {OP(LOAD_X), .n = 1, .out = S3(2, 1, 3), .raw_type = TRM_U8, .raw_stride = 6, .scale = 1},
+     .raw = (const unsigned char[]){1, 2, 3, 10, 20, 30}, .out = {V(Y, 1, 10, 2, 20, 3, 30)}},
+    {"images are loaded from channels last", {OP(LOAD_X), .n = 1, .out = S3(2, 1, 3), .raw_type = TRM_U8, .raw_stride = 6, .scale = 1, .raw_hwc = true},
+     .raw = (const unsigned char[]){1, 10, 2, 20, 3, 30}, .out = {V(Y, 1, 10, 2, 20, 3, 30)}},
+    {"a load scales, then takes the mean, then divides", {OP(LOAD_Y), .n = 2, .out = S1(1), .raw_type = TRM_U8, .raw_stride = 2, .first = 1, .scale = 0.5, .norm_count = 1, .mean = (const double[]){3}, .std = (const double[]){4}},
+     .raw = (const unsigned char[]){99, 99, 30, 99, 50}, .out = {V(Y, (15 - 3) / 4.0, (25 - 3) / 4.0)}},
+
     /* Mean 2, biased variance 2/3, unbiased 1; 1/sqrt(2/3) = 1.2247448713915890 without eps. */
     {"batch norm moves to the unbiased variance", {OP(BN_APPLY), .n = 3, .in = S1(1), .eps = 1e-12, .momentum = 0.1, .train = true},
      .in = {V(X, 1, 2, 3), V(STAT, 6, 14, 3), V(W, 2), V(B, 1), V(RUN_MEAN, 0), V(RUN_VAR, 1)},
@@ -100,7 +108,7 @@ static const known knowns[] = {
     {"sgd with decay", {OP(UPDATE), .count = 1, .weight_decay = 0.1}, .in = {V(W, 1), V(G, 2)}, .out = {V(W, 1 - 0.1 * 0.6)}},
     {"sgd with momentum", {OP(UPDATE), .count = 1, .beta1 = 0.9}, .in = {V(W, 1), V(G, 2), V(M1, 1)}, .out = {V(W, 1 - 0.1 * 1.4), V(M1, 1.4)}},
     {"sgd with nesterov", {OP(UPDATE), .count = 1, .beta1 = 0.9, .nesterov = true},
-     .in = {V(W, 1), V(G, 2), V(M1, 0)}, .out = {V(W, 1 - 0.1 * 0.95), V(M1, 0.5)}},
+     .in = {V(W, 1), V(G, 2), V(M1, 1)}, .out = {V(W, 1 - 0.1 * (0.5 + 0.9 * 1.4)), V(M1, 1.4)}},
     {"adam's first step is lr", {OP(UPDATE), .count = 2, .optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
      .in = {V(W, 1, 1), V(G, 2, -2e-3), V(M1, 0, 0), V(M2, 0, 0)},
      .out = {V(W, 0.9, 1.1 - 0.1 * 2e-5), V(M1, 0.05, -5e-5), V(M2, 0.00025, 2.5e-10)}},
@@ -158,6 +166,8 @@ static void bind(known_run *r, const known *k, trm_device *d, trm_op *op) {
 static trm_status run(known_run *r, const known *k, trm_device *d) {
     trm_op *op;
     trm_step step = {.update = 1, .lr = 0.1, .inv_count = 0.5, .clip_factor = 0.5, .tail = r->tail};
+    step.x_raw = k->desc.kind == TRM_OP_LOAD_X ? k->raw : NULL;
+    step.y_raw = k->desc.kind == TRM_OP_LOAD_Y ? k->raw : NULL;
     assert_ok(trm_op_plan(d, &k->desc, &op));
     bind(r, k, d, op);
     trm_status s = trm_op_run(op, &step);
@@ -210,6 +220,41 @@ static void test_bad_ids(void **state) {
     }
 }
 
+/* ---- equal maxima ------------------------------------------------------------------------------ */
+
+static double number_at(const trm_device *d, const void *p, int i) {
+    return d->backend->float_size == sizeof(double) ? ((const double *)p)[i] : ((const float *)p)[i];
+}
+
+static trm_op *plan_pool(trm_device *d, trm_op_kind kind) {
+    trm_op_desc desc = {
+        .kind = kind, .n = 1, .in = S3(1, 2, 2), .out = S3(1, 1, 1), WINDOW(2, 2, 0), .train = true};
+    trm_op *op;
+    assert_ok(trm_op_plan(d, &desc, &op));
+    return op;
+}
+
+/* Of equal elements the first takes the whole gradient. */
+static void test_equal_maxima(void **state) {
+    trm_device *d = op_trial_of(state)->device;
+    _Alignas(64) double memory[TRM_ARG_COUNT][8] = {{0}};
+    void *args[TRM_ARG_COUNT], *scratch = trm_alloc(4096, "scratch"), *saved = trm_alloc(4096, "saved");
+    trm_op *ops[] = {plan_pool(d, TRM_OP_POOL_FWD), plan_pool(d, TRM_OP_POOL_BWD)};
+    for (int a = 0; a < TRM_ARG_COUNT; a++) args[a] = memory[a];
+    args[TRM_ARG_SAVED] = saved;
+    put(d, &ops[0]->desc, &(values)V(X, 1, 7, 7, 7), args[TRM_ARG_X]);
+    put(d, &ops[0]->desc, &(values)V(DY, 5), args[TRM_ARG_DY]);
+    for (int i = 0; i < 2; i++) {
+        assert_true(ops[i]->scratch_bytes <= 4096 && ops[i]->saved_bytes <= 4096);
+        assert_ok(trm_op_bind(ops[i], args, scratch));
+        assert_ok(trm_op_run(ops[i], &(trm_step){0}));
+        trm_op_destroy(ops[i]);
+    }
+    for (int i = 0; i < 4; i++) assert_true(number_at(d, memory[TRM_ARG_DX], i) == (i == 1 ? 5 : 0));
+    trm_free(scratch);
+    trm_free(saved);
+}
+
 /* ---- dropout ------------------------------------------------------------------------------------ */
 
 /* The mask is what the key says, element by element in (C,H,W) order, whatever lies in memory. */
@@ -234,8 +279,7 @@ static void test_dropout_mask(void **state) {
     for (int e = 0; e < SIZE; e++) {
         int at = e % (H * W) * C + e / (H * W);
         bool keep = trm_rng_uniform(&key, (uint64_t)e) >= 0.3;
-        double got = is_double(d, TRM_ARG_Y) ? y[at] : ((const float *)y)[at];
-        assert_bound(fabs(got - (keep ? 1 / 0.7 : 0)), BOUND);
+        assert_bound(fabs(number_at(d, y, at) - (keep ? 1 / 0.7 : 0)), BOUND);
     }
     trm_op_destroy(op);
     trm_free(scratch);
@@ -252,6 +296,8 @@ int main(void) {
     for (int i = 0; i < count; i++) {
         op_tests_add(&tests, "as PyTorch", test_known, devices[i], cases, (int)SUPPORT_COUNT(knowns));
         op_tests_add_one(&tests, "refuses ids that do not exist", test_bad_ids, devices[i]);
+        op_tests_add_one(&tests, "pools: the first of equal maxima takes the gradient", test_equal_maxima,
+                         devices[i]);
         op_tests_add_one(&tests, "draws dropout by canonical element", test_dropout_mask, devices[i]);
     }
     int failed = op_tests_run(&tests);
