@@ -37,6 +37,7 @@ static double attend(const trm_ref_attention *s, const head *h, int64_t i, doubl
         largest = fmax(largest, row[j]);
     }
     for (int64_t j = 0; j < visible(s, i); j++) sum += exp(row[j] - largest);
+    /* cppcheck-suppress invalidFunctionArg ; the largest term of the sum is 1 */
     double lse = largest + log(sum);
     for (int64_t e = 0; e < h->size; e++) y[e] = 0;
     for (int64_t j = 0; j < visible(s, i); j++) {
