@@ -27,16 +27,16 @@ trm_status trm_mpi_dup(MPI_Comm from, MPI_Comm *out) {
 /* Waits with a deadline until all ranks are here, so that the blocking call that follows cannot hang on a missing one. */
 static trm_status meet(trm_mpi *m, const char *what) {
     MPI_Request q;
-    trm_mpi_patience p = {0};
+    trm_mpi_patience p = {.spins = m->spins};
     uint64_t at = ++m->place[TRM_MPI_MEETINGS];
     if (m->failed) return trm_fail(TRM_COMM, "%s cannot be held after a communication fault", what);
     TRM_TRY(trm_mpi_check(MPI_Ibarrier(m->world, &q), "MPI_Ibarrier"));
     for (;;) {
         int done = 0;
         TRM_TRY(trm_mpi_check(MPI_Test(&q, &done, MPI_STATUS_IGNORE), "MPI_Test"));
-        if (done) return TRM_OK;
+        if (done) break;
         if (trm_mpi_help(m)) continue;
-        trm_mpi_relax(m, &p);
+        trm_mpi_relax(&p);
         if (p.start == 0) continue;
         trm_status s = trm_mpi_trouble(m, what);
         if (s != TRM_OK) return trm_mpi_give_up(m, s);
@@ -44,6 +44,9 @@ static trm_status meet(trm_mpi *m, const char *what) {
         if (trm_mpi_late(m, &p))
             return trm_mpi_give_up(m, trm_mpi_roll_call(m, TRM_MPI_MEETINGS, at, what, p.now - p.start));
     }
+    /* A rank that gave up has left its half of a meeting behind, which may have met this one. */
+    trm_status s = trm_mpi_trouble(m, what);
+    return s == TRM_OK ? TRM_OK : trm_mpi_give_up(m, s);
 }
 
 static trm_status mpi_barrier(trm_comm *c, const char *what) { return meet((trm_mpi *)c, what); }
@@ -143,7 +146,7 @@ static trm_status mpi_buffer_alloc(trm_comm *c, trm_comm_buffer *buffer) {
 static void mpi_buffer_free(trm_comm *c, trm_comm_buffer *buffer) {
     trm_mpi *m = (trm_mpi *)c;
     trm_mpi_buffer *b = (trm_mpi_buffer *)buffer;
-    if (m->failed) return;
+    if (m->failed || meet(m, b->base.what) != TRM_OK) return;
     if (b->in_window)
         trm_mpi_window_close(&b->window);
     else

@@ -101,6 +101,7 @@ struct trm_mpi {
     trm_mpi_head *head;                 /* NULL without a window */
     trm_mpi_slots slots;
     trm_mpi_request *first, *last;      /* posted requests, in order */
+    bool waiting;                       /* inside a wait: sums count as exposed */
     uint64_t place[TRM_MPI_PLACES];
     double answered;                    /* when roll calls were looked for last */
     uint64_t said[TRM_MPI_SAID][TRM_MPI_PLACES];        /* answers under way */
@@ -150,11 +151,11 @@ bool trm_mpi_help(trm_mpi *m);
 
 /* Patience of a waiting rank: spin, then yield, then sleep. */
 typedef struct trm_mpi_patience {
-    int polls;
+    int spins, polls;
     double start, now;
 } trm_mpi_patience;
 /* Lets some time pass; p->start stays 0 while it spins. */
-void trm_mpi_relax(trm_mpi *m, trm_mpi_patience *p);
+void trm_mpi_relax(trm_mpi_patience *p);
 /* A peer's or the engine's fault. */
 trm_status trm_mpi_trouble(trm_mpi *m, const char *what);
 bool trm_mpi_late(const trm_mpi *m, const trm_mpi_patience *p);

@@ -22,6 +22,10 @@
  * request behind a large one.  Fixed, as it groups the sum of squares. */
 #define PIECE (64 * 1024)
 
+/* Shorter sums cost about as much as two looks at the clock, and are not timed. */
+#define TIMED_ELEMENTS 4096
+
+#define BYTES_PER_SPIN 512
 #define YIELD_S 2e-3
 #define NAP_S 30e-6
 
@@ -176,13 +180,16 @@ static void enter(trm_mpi_request *r, trm_mpi_stage stage) {
 }
 
 /* At most one piece of summing; true when something was done. */
-static bool advance_sum(trm_mpi_request *r) {
+static bool advance_sum(trm_mpi *m, trm_mpi_request *r) {
     if (r->stage == TRM_MPI_GATHERING) {
         if (!all_raised(r, false)) return false;
         enter(r, TRM_MPI_SUMMING);
     }
     if (r->stage != TRM_MPI_SUMMING) return false;
+    bool timed = m->waiting && r->part.count >= TIMED_ELEMENTS;
+    double start = timed ? trm_now() : 0;
     sum_piece(r);
+    if (timed) m->base.counts.sum_s += trm_now() - start;
     if (r->next < r->part.begin + r->part.count) return true;
     enter(r, TRM_MPI_AWAITING);
     atomic_store_explicit(&r->line[r->topo->node_rank].summed, r->round, memory_order_release);
@@ -193,7 +200,7 @@ bool trm_mpi_help(trm_mpi *m) {
     bool moved = false;
     if (!m->threads && m->real.net) moved |= trm_mpi_net_poll(m->real.net);
     if (!m->threads && m->flat.net) moved |= trm_mpi_net_poll(m->flat.net);
-    for (trm_mpi_request *r = m->first; r; r = r->later) moved |= advance_sum(r);
+    for (trm_mpi_request *r = m->first; r; r = r->later) moved |= advance_sum(m, r);
     return moved;
 }
 
@@ -210,15 +217,21 @@ static void add_exchanged_sumsq(const trm_mpi *m, trm_mpi_request *r) {
     r->sumsq += trm_comm_sumsq(b->type, element(r, b->data, cut.begin), cut.count);
 }
 
-static void finish(trm_mpi *m, trm_mpi_request *r) {
+/* Several nodes: the node's sum to my buffer. */
+static void take_exchanged(trm_mpi *m, trm_mpi_request *r) {
     const trm_comm_call *k = &r->base.call;
-    void *mine = element(r, k->buffer->data, r->whole.begin);
-    if (r->topo->nodes > 1 && r->shared != k->buffer->data)
-        memcpy(mine, element(r, r->shared, r->whole.begin),
-               (size_t)r->whole.count * trm_dtype_size(k->buffer->type));
-    if (r->topo->nodes > 1 && k->sumsq) add_exchanged_sumsq(m, r);
+    double start = trm_now();
+    size_t bytes = (size_t)r->whole.count * trm_dtype_size(k->buffer->type);
+    if (r->shared != k->buffer->data)
+        memcpy(element(r, k->buffer->data, r->whole.begin), element(r, r->shared, r->whole.begin), bytes);
+    if (k->sumsq) add_exchanged_sumsq(m, r);
+    m->base.counts.sum_s += trm_now() - start;
+}
+
+static void finish(trm_mpi *m, trm_mpi_request *r) {
+    if (r->topo->nodes > 1) take_exchanged(m, r);
     /* Here and not where a piece is summed: the caller's additions then have one order. */
-    if (k->sumsq) *k->sumsq += r->sumsq;
+    if (r->base.call.sumsq) *r->base.call.sumsq += r->sumsq;
     r->stage = TRM_MPI_FREE;
     unlink_posted(m, r);
 }
@@ -256,8 +269,8 @@ static void pause_core(void) {
 #endif
 }
 
-void trm_mpi_relax(trm_mpi *m, trm_mpi_patience *p) {
-    if (p->polls++ < m->spins) {
+void trm_mpi_relax(trm_mpi_patience *p) {
+    if (p->polls++ < p->spins) {
         pause_core();
         return;
     }
@@ -321,18 +334,20 @@ static trm_status be_late(trm_mpi *m, trm_mpi_request *r, const trm_mpi_patience
 
 /* Own part first, then what others wait for. */
 static void work(trm_mpi *m, trm_mpi_request *r, trm_mpi_patience *p) {
-    double start = trm_now();
     bool moved = false;
-    while (advance_sum(r)) moved = true;
+    while (advance_sum(m, r)) moved = true;
     if (!result_there(r)) moved |= trm_mpi_help(m);
-    if (moved)
-        m->base.counts.sum_s += trm_now() - start;
-    else
-        trm_mpi_relax(m, p);
+    if (!moved) trm_mpi_relax(p);
+}
+
+/* About as long as the sum itself takes: peers that began together end about together. */
+static int spins_for(const trm_mpi *m, const trm_mpi_request *r) {
+    int64_t bytes = r->part.count * (int64_t)trm_dtype_size(r->base.call.buffer->type);
+    return m->spins ? m->spins + (int)trm_min64(bytes / BYTES_PER_SPIN, 20000) : 0;
 }
 
 static trm_status await_result(trm_mpi *m, trm_mpi_request *r) {
-    trm_mpi_patience p = {0};
+    trm_mpi_patience p = {.spins = spins_for(m, r)};
     while (!result_there(r)) {
         work(m, r, &p);
         if (p.start == 0) continue;
@@ -349,11 +364,10 @@ trm_status trm_mpi_wait(trm_comm *c, trm_comm_request *request) {
     trm_mpi_request *r = (trm_mpi_request *)request;
     trm_mpi_net *net = r->topo->net;
     if (net) trm_mpi_net_hurry(net, true);
+    m->waiting = true;
     trm_status status = await_result(m, r);
+    m->waiting = false;
     if (net) trm_mpi_net_hurry(net, false);
-    if (status != TRM_OK) return status;
-    double start = trm_now();
-    finish(m, r);
-    c->counts.sum_s += trm_now() - start;
-    return TRM_OK;
+    if (status == TRM_OK) finish(m, r);
+    return status;
 }
