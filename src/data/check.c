@@ -4,14 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-#define PIECE 65536                 /* elements that are looked at together */
+#define PIECE 65536 /* elements that are looked at together */
 #define PRINT_SAMPLES 1000
 #define PRINT_BYTES 16384
 #define MOST_CLASSES ((int64_t)1 << 31)
 
 /* ---- streaming ---- */
 
-typedef trm_status (*see_fn)(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx);
+typedef trm_status (*see_fn)(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                             void *ctx);
 
 static trm_status stream(trm_dataset *d, trm_column *c, see_fn see, void *ctx) {
     int64_t step = trm_max64(PIECE / c->row_elems, 1), rows = trm_rows(c);
@@ -30,7 +31,7 @@ static trm_status stream(trm_dataset *d, trm_column *c, see_fn see, void *ctx) {
 /* ---- class numbers ---- */
 
 typedef struct range {
-    int64_t limit;                  /* classes, 0 = not known */
+    int64_t limit; /* classes, 0 = not known */
     int64_t max, bad, first_bad, value, zeros;
 } range;
 
@@ -43,7 +44,8 @@ static void see_number(range *r, int64_t row, int64_t v) {
     r->value = v;
 }
 
-static trm_status see_numbers(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_numbers(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                              void *ctx) {
     (void)d;
     int64_t v[512], total = n * c->row_elems, item = (int64_t)trm_dtype_size(c->type);
     for (int64_t at = 0; at < total; at += 512) {
@@ -64,11 +66,15 @@ static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const 
     else
         snprintf(allowed, sizeof allowed, "below 0");
     if (r->value == r->limit && r->max == r->limit && r->limit > 0)
-        snprintf(from_one, sizeof from_one, "%s", r->zeros == 0 ? "; the classes start at 1" : "; do the classes start at 1?");
-    trm_status s = trm_fail(TRM_DATA, "%s: '%s'[%lld] = %lld, %s (%lld bad of %lld)%s", path, c->name, (long long)at,
-                            (long long)r->value, allowed, (long long)r->bad, (long long)(trm_rows(c) * c->row_elems), from_one);
+        snprintf(from_one, sizeof from_one, "%s",
+                 r->zeros == 0 ? "; the classes start at 1" : "; do the classes start at 1?");
+    trm_status s = trm_fail(TRM_DATA, "%s: '%s'[%lld] = %lld, %s (%lld bad of %lld)%s", path, c->name,
+                            (long long)at, (long long)r->value, allowed, (long long)r->bad,
+                            (long long)(trm_rows(c) * c->row_elems), from_one);
     if (r->limit > 0)
-        trm_hint("classes are numbered from 0; `data.classes` (or the model's outputs) says how many there are: %lld", (long long)r->limit);
+        trm_hint("classes are numbered from 0; `data.classes` (or the model's outputs) says how many there "
+                 "are: %lld",
+                 (long long)r->limit);
     else
         trm_hint("classes are numbered from 0");
     return s;
@@ -86,12 +92,14 @@ static trm_status check_range(trm_dataset *d, trm_column *c, int64_t *classes) {
     const char *path;
     int64_t at;
     trm_row_place(d, c, 0, &path, &at);
-    trm_status s = trm_fail(TRM_DATA, "%s: '%s' holds numbers up to %lld: these are no classes", path, c->name, (long long)r.max);
-    trm_hint("numbers to regress are read with `data.float_target: true`");
+    trm_status s = trm_fail(TRM_DATA, "%s: '%s' holds numbers up to %lld: these are no classes", path,
+                            c->name, (long long)r.max);
+    trm_hint("numbers to regress are read with `data.target_type: float`");
     return s;
 }
 
-static trm_status see_whole(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_whole(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                            void *ctx) {
     (void)ctx;
     for (int64_t i = 0; i < n * c->row_elems; i++) {
         double v;
@@ -100,8 +108,9 @@ static trm_status see_whole(trm_dataset *d, trm_column *c, int64_t row, const vo
         const char *path;
         int64_t at;
         trm_row_place(d, c, row + i / c->row_elems, &path, &at);
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s'[%lld] = %g is no class number", path, c->name, (long long)at, v);
-        trm_hint("numbers to regress are read with `data.float_target: true`");
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: '%s'[%lld] = %g is no class number", path, c->name, (long long)at, v);
+        trm_hint("numbers to regress are read with `data.target_type: float`");
         return s;
     }
     return TRM_OK;
@@ -111,7 +120,8 @@ trm_status trm_check_whole(trm_dataset *d) { return stream(d, &d->y, see_whole, 
 
 /* ---- numbers that are not finite ---- */
 
-static trm_status not_finite(const trm_dataset *d, const trm_column *c, int64_t row, int64_t element, const void *value) {
+static trm_status not_finite(const trm_dataset *d, const trm_column *c, int64_t row, int64_t element,
+                             const void *value) {
     const char *path;
     int64_t at, index[TRM_MAX_DIMS];
     char where[128];
@@ -125,16 +135,21 @@ static trm_status not_finite(const trm_dataset *d, const trm_column *c, int64_t 
     }
     trm_dims_text(index, p->rank - 1, 0, where, sizeof where);
     return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %s", path, c->name, (long long)at, where,
-                    isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+                    isnan(v) ? "NaN"
+                    : v > 0  ? "+Inf"
+                             : "-Inf");
 }
 
-static trm_status check_finite(const trm_dataset *d, const trm_column *c, int64_t row, const void *rows, int64_t n) {
+static trm_status check_finite(const trm_dataset *d, const trm_column *c, int64_t row, const void *rows,
+                               int64_t n) {
     int64_t at = trm_first_nonfinite(rows, c->type, n * c->row_elems);
     if (at < 0) return TRM_OK;
-    return not_finite(d, c, row + at / c->row_elems, at % c->row_elems, (const char *)rows + (size_t)at * trm_dtype_size(c->type));
+    return not_finite(d, c, row + at / c->row_elems, at % c->row_elems,
+                      (const char *)rows + (size_t)at * trm_dtype_size(c->type));
 }
 
-static trm_status see_finite(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_finite(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                             void *ctx) {
     (void)ctx;
     return check_finite(d, c, row, rows, n);
 }
@@ -150,7 +165,7 @@ trm_status trm_check_y(trm_dataset *d) {
 /* ---- input ---- */
 
 trm_status trm_count_tokens(trm_dataset *d) {
-    int64_t x = d->info.classes, y = d->info.classes;
+    int64_t asked = d->info.classes, x = asked, y = asked;
     TRM_TRY(check_range(d, &d->x, &x));
     if (d->has_y) TRM_TRY(check_range(d, &d->y, &y));
     d->info.classes = trm_max64(x, y);
@@ -174,11 +189,13 @@ static trm_status see_x(trm_dataset *d, trm_column *c, int64_t row, const void *
 
 trm_status trm_check_x(trm_dataset *d) { return trm_count_bad(d, stream(d, &d->x, see_x, NULL)); }
 
-static trm_status see_bad(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_bad(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                          void *ctx) {
     (void)d, (void)row;
     size_t bytes = trm_row_bytes(c);
     for (int64_t i = 0; i < n; i++)
-        *(int64_t *)ctx += trm_first_nonfinite((const char *)rows + (size_t)i * bytes, c->type, c->row_elems) >= 0;
+        *(int64_t *)ctx +=
+            trm_first_nonfinite((const char *)rows + (size_t)i * bytes, c->type, c->row_elems) >= 0;
     return TRM_OK;
 }
 
@@ -189,7 +206,8 @@ trm_status trm_count_bad(trm_dataset *d, trm_status s) {
     snprintf(said, sizeof said, "%s", trm_error_text());
     snprintf(hint, sizeof hint, "%s", trm_error_hint());
     if (stream(d, &d->x, see_bad, &bad) == TRM_OK && bad > 0)
-        s = trm_fail(s, "%s (%lld of %lld samples are bad)", said, (long long)bad, (long long)trm_rows(&d->x));
+        s = trm_fail(s, "%s (%lld of %lld samples are bad)", said, (long long)bad,
+                     (long long)trm_rows(&d->x));
     else
         s = trm_fail(s, "%s", said);
     if (hint[0]) trm_hint("%s", hint);
@@ -198,7 +216,8 @@ trm_status trm_count_bad(trm_dataset *d, trm_status s) {
 
 /* ---- all of it ---- */
 
-static trm_status see_nothing(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_nothing(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                              void *ctx) {
     (void)d, (void)c, (void)row, (void)rows, (void)n, (void)ctx;
     return TRM_OK;
 }
@@ -217,7 +236,8 @@ static uint64_t print_shape(const trm_shape *s, uint64_t h) {
     return trm_hash(s->dim, (size_t)s->rank * sizeof *s->dim, h);
 }
 
-static trm_status see_print(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n, void *ctx) {
+static trm_status see_print(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                            void *ctx) {
     (void)d, (void)row;
     *(uint64_t *)ctx = trm_hash(rows, (size_t)n * trm_row_bytes(c), *(uint64_t *)ctx);
     return TRM_OK;
@@ -242,7 +262,8 @@ static trm_status print_samples(trm_dataset *d, uint64_t *h) {
 
 trm_status trm_fingerprint(trm_dataset *d) {
     const trm_data_info *info = &d->info;
-    int64_t head[] = {info->samples, info->kind, info->x_type, info->y_type, info->x_hwc, info->y_is_class, info->classes};
+    int64_t head[] = {info->samples, info->kind,       info->x_type, info->y_type,
+                      info->x_hwc,   info->y_is_class, info->classes};
     uint64_t h = trm_hash(head, sizeof head, 0);
     h = print_shape(&info->y, print_shape(&info->x, h));
     if (d->has_y) TRM_TRY(stream(d, &d->y, see_print, &h));

@@ -1,7 +1,8 @@
 /* data_impl: what the files of this room share.
  *
  *   files.c    names, patterns and lists -> paths          h5.c      the only caller of HDF5: facts, bytes, writing
- *   probe.c    a path before HDF5 sees it                  judge.c   facts -> a sentence or a place in the plan
+ *   probe.c    a path before HDF5 sees it                  judge.c   facts -> the sentence that says why not
+ *   layout.c   facts -> how ranks read without HDF5        h5_file.c files of our own, written with proof
  *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules
  *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
  *   order.c    order of an epoch                           feed.c    ring of ready slots
@@ -47,6 +48,18 @@ trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t
 #define TRM_H5_RANK 32
 #define TRM_H5_FILTERS 16
 #define TRM_NO_ADDRESS UINT64_MAX
+/* Version 1.10 needs time with the square of the chunks to tell where they are: 1 s for these in the newest format. */
+#define TRM_H5_TABLE_LIMIT 2000
+
+/* A file open for reading or writing. */
+typedef struct trm_h5 trm_h5;
+trm_status trm_h5_begin(const char *path, bool writing, trm_h5 **out);
+/* Flushes, syncs and closes; reports what could not be written. Accepts NULL. */
+trm_status trm_h5_end(trm_h5 *f);
+const char *trm_h5_path(const trm_h5 *f);
+const trm_probe *trm_h5_probe(const trm_h5 *f);
+int64_t trm_h5_size(const trm_h5 *f);
+const char *trm_h5_library(void);   /* "HDF5 1.10.8" */
 
 typedef enum trm_h5_kind {
     TRM_H5_MISSING,
@@ -116,39 +129,42 @@ typedef struct trm_h5_facts {
     unsigned char fill[8];          /* one element, as stored */
 } trm_h5_facts;
 
-trm_status trm_h5_look(trm_h5_file *f, const char *name, trm_h5_found *out);
+trm_status trm_h5_look(trm_h5 *f, const char *name, trm_h5_found *out);
 /* The facts of the data set `name`, which trm_h5_look has found. */
-trm_status trm_h5_facts_of(trm_h5_file *f, const char *name, trm_h5_facts *out);
+trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out);
 /* Visits what lies below `group` ("/" = all), in the order of names; false stops. */
 typedef bool (*trm_h5_visit)(void *ctx, const char *path, trm_h5_kind kind);
-trm_status trm_h5_list(trm_h5_file *f, const char *group, int depth, trm_h5_visit visit, void *ctx);
-const char *trm_h5_path(const trm_h5_file *f);
-int64_t trm_h5_size(const trm_h5_file *f);
-const char *trm_h5_library(void);   /* "HDF5 1.10.8" */
+trm_status trm_h5_list(trm_h5 *f, const char *group, int depth, trm_h5_visit visit, void *ctx);
 
 typedef struct trm_chunk {
     uint64_t offset;                /* in the file; TRM_NO_ADDRESS: never written */
     uint32_t bytes, mask;           /* stored bytes; filters that were skipped */
 } trm_chunk;
-/* Fills the table of a chunked data set, in row-major order of the grid of n chunks.  *usable: a chunk
- * read through the table equals what the library reads. */
-trm_status trm_h5_chunk_table(trm_h5_file *f, const char *name, const trm_h5_facts *facts, trm_chunk *table,
-                              int64_t n, bool *usable);
-/* *usable: the first and last row at the facts' offset equal what the library reads. */
-trm_status trm_h5_check_offset(trm_h5_file *f, const char *name, const trm_h5_facts *facts, bool *usable);
+/* Fills the table of a chunked data set, in row-major order of the grid of n chunks, as the library tells it. */
+trm_status trm_h5_chunk_table(trm_h5 *f, const char *name, const trm_h5_facts *facts, trm_chunk *table, int64_t n);
 /* The stored bytes of the chunk whose first element is `corner`; *bytes = 0 where it was never written.
  * *buf of *cap bytes grows where it is too small. */
-trm_status trm_h5_raw_chunk(trm_h5_file *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
+trm_status trm_h5_raw_chunk(trm_h5 *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
                             size_t *bytes, uint32_t *mask);
 /* Rows [first, first + count) as stored, decoded by the library. */
-trm_status trm_h5_rows(trm_h5_file *f, const char *name, int64_t first, int64_t count, void *raw);
+trm_status trm_h5_rows(trm_h5 *f, const char *name, int64_t first, int64_t count, void *raw);
+
+/* The same, converted by the library to a type of ours. */
+trm_status trm_h5_rows_as(trm_h5 *f, const char *name, trm_dtype type, int64_t first, int64_t count, void *dst);
+
+/* A new data set; chunk_rows 0: contiguous; growing: rows may be added. */
+trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
+                          int deflate, bool growing);
+trm_status trm_h5_set_rows(trm_h5 *f, const char *name, int64_t rows);
+trm_status trm_h5_write_rows(trm_h5 *f, const char *name, trm_dtype type, int64_t first, int64_t rows, const void *bytes);
+
+/* ---- h5_file.c: files of our own, written with proof ------------------------------------- */
 
 /* A data set filled in pieces: chunk_rows 0 = contiguous. */
 trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
                        int deflate, bool growing);
-trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
+trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows, size_t row_bytes,
                       const void *bytes);
-
 /* Writes a file aside, proves it and puts it under its name (import.c). */
 typedef trm_status (*trm_h5_fill)(trm_h5_file *f, const void *ctx);
 trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx);
@@ -270,12 +286,12 @@ void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const
 /* ---- open.c / judge.c ------------------------------------------------------------------- */
 
 /* Looks `name` up (or the first of `common` where name is NULL) and hands out its facts and name. */
-trm_status trm_judge_find(trm_h5_file *f, const char *key, const char *name, const char *const *common,
+trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *const *common,
                           char **found, trm_h5_facts *facts);
 /* Refuses types and storage that no column may have. */
-trm_status trm_judge_set(trm_h5_file *f, const char *name, const char *key, const trm_h5_facts *facts);
-/* Facts -> part: layout, table; warns of chunks that were never written. */
-trm_status trm_judge_stretch(trm_h5_file *f, const char *name, const trm_h5_facts *facts, int file, trm_stretch *out);
+trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *facts);
+/* layout.c: facts -> part with its layout and table; warns of chunks that were never written. */
+trm_status trm_layout_stretch(trm_h5 *f, const char *name, const trm_h5_facts *facts, int file, trm_stretch *out);
 /* "(40,3,8,8)" of the facts' dims from `from` on; buf of >= 128 bytes. */
 const char *trm_dims_text(const int64_t *dim, int rank, int from, char *buf, size_t cap);
 /* "gzip" */

@@ -7,7 +7,7 @@
 
 struct trm_decoder {
     z_stream z;
-    unsigned char *buf[2];          /* filters go back and forth between these */
+    unsigned char *buf[2]; /* filters go back and forth between these */
     size_t cap[2];
 };
 
@@ -32,7 +32,8 @@ void trm_decoder_free(trm_decoder *d) {
 
 /* ---- one filter back ---- */
 
-static trm_status undo_deflate(trm_decoder *d, const unsigned char *src, size_t n, unsigned char *dst, size_t want) {
+static trm_status undo_deflate(trm_decoder *d, const unsigned char *src, size_t n, unsigned char *dst,
+                               size_t want) {
     inflateReset(&d->z);
     d->z.next_in = (unsigned char *)src;
     d->z.avail_in = (uInt)n;
@@ -41,10 +42,12 @@ static trm_status undo_deflate(trm_decoder *d, const unsigned char *src, size_t 
     int r = inflate(&d->z, Z_FINISH);
     if (r == Z_STREAM_END && d->z.avail_out == 0) return TRM_OK;
     if (r == Z_STREAM_END)
-        return trm_fail(TRM_DATA, "gzip data damaged: it inflates to %zu of %zu bytes", want - d->z.avail_out, want);
-    return trm_fail(TRM_DATA, "gzip data damaged: %s", d->z.msg            ? d->z.msg
-                                                       : d->z.avail_out == 0 ? "it inflates to too much"
-                                                                             : "it ends early");
+        return trm_fail(TRM_DATA, "gzip data damaged: it inflates to %zu of %zu bytes", want - d->z.avail_out,
+                        want);
+    return trm_fail(TRM_DATA, "gzip data damaged: %s",
+                    d->z.msg              ? d->z.msg
+                    : d->z.avail_out == 0 ? "it inflates to too much"
+                                          : "it ends early");
 }
 
 /* The format of liblzf: a byte below 32 starts a run of that many literals plus one; else its upper three bits
@@ -142,8 +145,8 @@ static trm_status grow(trm_decoder *d, int which, size_t n) {
 }
 
 /* *src, *n: what is there, then what is behind this filter; it may lie in dst, of `want` bytes. */
-static trm_status undo(trm_decoder *d, const trm_filter *f, const unsigned char **src, size_t *n, unsigned char *dst,
-                       size_t want) {
+static trm_status undo(trm_decoder *d, const trm_filter *f, const unsigned char **src, size_t *n,
+                       unsigned char *dst, size_t want) {
     trm_status s = TRM_OK;
     switch (f->id) {
     case TRM_FILTER_FLETCHER:
@@ -164,8 +167,8 @@ static trm_status undo(trm_decoder *d, const trm_filter *f, const unsigned char 
     return s;
 }
 
-trm_status trm_decode_chunk(trm_decoder *d, const trm_filter *filter, int n_filters, uint32_t mask, const void *stored,
-                            size_t bytes, void *dst, size_t want) {
+trm_status trm_decode_chunk(trm_decoder *d, const trm_filter *filter, int n_filters, uint32_t mask,
+                            const void *stored, size_t bytes, void *dst, size_t want) {
     const unsigned char *at = stored;
     int turn = 0;
     for (int i = n_filters - 1; i >= 0; i--) {

@@ -54,10 +54,11 @@ static void storage_text(const trm_h5_facts *x, trm_str *out) {
     } else {
         trm_str_add(out, x->layout == TRM_H5_COMPACT ? "compact" : "contiguous");
     }
-    if (x->layout != TRM_H5_VIRTUAL) trm_str_add(out, ", %s", trm_human_bytes((double)x->stored, size, sizeof size));
+    if (x->layout != TRM_H5_VIRTUAL)
+        trm_str_add(out, ", %s", trm_human_bytes((double)x->stored, size, sizeof size));
 }
 
-static void entry_text(trm_h5_file *f, const entry *e, trm_str *out) {
+static void entry_text(trm_h5 *f, const entry *e, trm_str *out) {
     static const char *const kind[] = {"?", "", "", "data type", "soft link", "external link", "link"};
     trm_h5_facts x;
     trm_str what = {0};
@@ -81,7 +82,7 @@ typedef struct choice {
     trm_h5_facts facts;
 } choice;
 
-static bool usable(trm_h5_file *f, const char *name, trm_h5_facts *x) {
+static bool usable(trm_h5 *f, const char *name, trm_h5_facts *x) {
     return trm_h5_facts_of(f, name, x) == TRM_OK && x->cls == TRM_H5_NUMBER && x->rank > 0 && x->dim[0] > 0 &&
            x->layout != TRM_H5_VIRTUAL && x->n_external == 0;
 }
@@ -93,7 +94,7 @@ static int64_t elements(const trm_h5_facts *x) {
 }
 
 /* Input: the data set with the largest samples; target: another one as long, with the smallest. */
-static void choose(trm_h5_file *f, const entries *e, choice *input, choice *target) {
+static void choose(trm_h5 *f, const entries *e, choice *input, choice *target) {
     trm_h5_facts x;
     for (size_t i = 0; i < e->n; i++)
         if (e->at[i].kind == TRM_H5_DATASET && usable(f, e->at[i].path, &x) &&
@@ -105,7 +106,7 @@ static void choose(trm_h5_file *f, const entries *e, choice *input, choice *targ
             *target = (choice){e->at[i].path, x};
 }
 
-static void job_lines(trm_h5_file *f, const entries *e, trm_str *out) {
+static void job_lines(trm_h5 *f, const entries *e, trm_str *out) {
     choice input = {0}, target = {0};
     choose(f, e, &input, &target);
     if (!input.name) return;
@@ -113,20 +114,20 @@ static void job_lines(trm_h5_file *f, const entries *e, trm_str *out) {
     trm_str_add(out, "\ndata:\n  train: %s\n  input: %s\n", trm_h5_path(f), input.name);
     if (target.name) {
         trm_str_add(out, "  target: %s\n", target.name);
-        if (trm_dtype_is_float(target.facts.type)) trm_str_add(out, "  float_target: true\n");
+        if (trm_dtype_is_float(target.facts.type)) trm_str_add(out, "  target_type: float\n");
     } else if (x->rank == 1 && !trm_dtype_is_float(x->type)) {
         trm_str_add(out, "  window: 128\n");
     } else if (x->rank == 2 && !trm_dtype_is_float(x->type)) {
         trm_str_add(out, "  window: %lld\n", (long long)x->dim[1] - 1);
     }
-    if (x->rank == 4 && x->dim[3] <= 4 && x->dim[1] > 4) trm_str_add(out, "  hwc: true\n");
+    if (x->rank == 4 && x->dim[3] <= 4 && x->dim[1] > 4) trm_str_add(out, "  layout: hwc\n");
 }
 
 trm_status trm_h5_describe(const char *path, trm_str *out) {
-    trm_h5_file *f = NULL;
+    trm_h5 *f = NULL;
     entries e = {0};
     char size[16];
-    TRM_TRY(trm_h5_open(path, &f));
+    TRM_TRY(trm_h5_begin(path, false, &f));
     (void)!trm_h5_list(f, "/", 16, keep, &e);
     trm_str_add(out, "%s: HDF5, %s\n", path, trm_human_bytes((double)trm_h5_size(f), size, sizeof size));
     for (size_t i = 0; i < e.n; i++) entry_text(f, &e.at[i], out);
@@ -135,6 +136,6 @@ trm_status trm_h5_describe(const char *path, trm_str *out) {
     job_lines(f, &e, out);
     for (size_t i = 0; i < e.n; i++) trm_free(e.at[i].path);
     trm_free(e.at);
-    trm_status s = trm_h5_close(f);
+    trm_status s = trm_h5_end(f);
     return e.failed || out->failed ? TRM_MEMORY : s;
 }

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define DRAW_STEP 65536             /* exchanges between two looks at the ring */
+#define DRAW_STEP 65536 /* exchanges between two looks at the ring */
 
 typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
 
@@ -20,22 +20,22 @@ typedef struct ring_slot {
 
 /* The order of one epoch, perhaps only partly drawn. */
 typedef struct order {
-    int64_t epoch, drawn;           /* epoch -1: nothing */
+    int64_t epoch, drawn; /* epoch -1: nothing */
     int64_t *at;
 } order;
 
 struct trm_feed {
     trm_dataset *data;
     trm_feed_spec spec;
-    int64_t samples, updates;       /* of an epoch */
+    int64_t samples, updates; /* of an epoch */
     pthread_t thread;
     bool running;
     pthread_mutex_t lock;
     pthread_cond_t to_reader, to_user;
     /* under the lock */
     bool stop, seeking;
-    int64_t epoch, update, run_update;  /* what the reader takes next */
-    int fill, take;                 /* ring places of reader and user */
+    int64_t epoch, update, run_update; /* what the reader takes next */
+    int fill, take;                    /* ring places of reader and user */
     trm_status fault;
     char text[1024], hint[512];
     ring_slot *ring;
@@ -83,15 +83,16 @@ static const int64_t *order_of(trm_feed *f, int64_t epoch) {
 /* ---- filling a slot ---- */
 
 /* This rank's samples of one micro-batch go behind the others. */
-static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, int64_t from, int64_t m, int64_t run_update) {
+static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, int64_t from, int64_t m,
+                                  int64_t run_update) {
     int64_t begin = 0, count = m;
     if (f->spec.cut) f->spec.cut(f->spec.cut_ctx, run_update, m, &begin, &count);
     if (begin < 0 || count < 0 || count > m || begin > m - count)
-        return trm_fail(TRM_INTERNAL, "a share of samples %lld to %lld of a micro-batch of %lld", (long long)begin,
-                        (long long)(begin + count - 1), (long long)m);
+        return trm_fail(TRM_INTERNAL, "a share of samples %lld to %lld of a micro-batch of %lld",
+                        (long long)begin, (long long)(begin + count - 1), (long long)m);
     if (count > f->spec.max_samples - s->is.n)
-        return trm_fail(TRM_INTERNAL, "a share of %lld samples, the slots hold %lld", (long long)(s->is.n + count),
-                        (long long)f->spec.max_samples);
+        return trm_fail(TRM_INTERNAL, "a share of %lld samples, the slots hold %lld",
+                        (long long)(s->is.n + count), (long long)f->spec.max_samples);
     for (int64_t i = 0; i < count; i++) s->sample[s->is.n + i] = at ? at[from + begin + i] : from + begin + i;
     s->is.n += count;
     return TRM_OK;
@@ -176,8 +177,8 @@ static bool reader_busy(const trm_feed *f) {
 
 trm_status trm_feed_seek(trm_feed *f, int64_t epoch, int64_t update, int64_t run_update) {
     if (epoch < 0 || update < 0 || update >= f->updates || run_update < 0)
-        return trm_fail(TRM_INTERNAL, "a feed of %lld updates was sent to update %lld of epoch %lld", (long long)f->updates,
-                        (long long)update, (long long)epoch);
+        return trm_fail(TRM_INTERNAL, "a feed of %lld updates was sent to update %lld of epoch %lld",
+                        (long long)f->updates, (long long)update, (long long)epoch);
     pthread_mutex_lock(&f->lock);
     f->seeking = true;
     while (reader_busy(f)) pthread_cond_wait(&f->to_user, &f->lock);
@@ -185,7 +186,8 @@ trm_status trm_feed_seek(trm_feed *f, int64_t epoch, int64_t update, int64_t run
     for (int i = 0; i < f->spec.depth; i++)
         if (f->ring[i].state == SLOT_READY) f->ring[i].state = SLOT_FREE;
     /* Slots that the user still holds come back later: go on with one that is free. */
-    for (int i = 0; i < f->spec.depth && f->ring[f->fill].state != SLOT_FREE; i++) f->fill = (f->fill + 1) % f->spec.depth;
+    for (int i = 0; i < f->spec.depth && f->ring[f->fill].state != SLOT_FREE; i++)
+        f->fill = (f->fill + 1) % f->spec.depth;
     f->epoch = epoch;
     f->update = update;
     f->run_update = run_update;
@@ -246,12 +248,13 @@ static trm_status settle_spec(trm_feed *f) {
     if (s->depth == 0) s->depth = 3;
     if (s->max_samples == 0) s->max_samples = s->batch;
     if (s->batch < 1 || s->micro_batches < 1 || s->depth < 2 || s->max_samples < 0)
-        return trm_fail(TRM_INTERNAL, "a feed of batch %lld, %d micro-batches, %d slots", (long long)s->batch, s->micro_batches,
-                        s->depth);
+        return trm_fail(TRM_INTERNAL, "a feed of batch %lld, %d micro-batches, %d slots", (long long)s->batch,
+                        s->micro_batches, s->depth);
     s->max_samples = trm_min64(s->max_samples, trm_min64(s->batch, f->samples));
     f->updates = f->samples / s->batch + (!s->drop_last && f->samples % s->batch > 0);
     if (f->updates > 0) return TRM_OK;
-    trm_status r = trm_fail(TRM_DATA, "%lld samples make no batch of %lld", (long long)f->samples, (long long)s->batch);
+    trm_status r =
+        trm_fail(TRM_DATA, "%lld samples make no batch of %lld", (long long)f->samples, (long long)s->batch);
     trm_hint("a smaller batch, or `drop_last: false`");
     return r;
 }
@@ -264,7 +267,8 @@ static trm_status make_slot(trm_feed *f, int i) {
     s->x = trm_alloc_array(most, (size_t)info->x_stride, "a slot");
     if (info->y_offset < 0) s->y = trm_alloc_array(most, (size_t)info->y_stride, "a slot");
     if (!s->sample || !s->x || (info->y_offset < 0 && !s->y)) return TRM_MEMORY;
-    s->is = (trm_slot){.sample = s->sample, .x_raw = s->x, .y_raw = s->y ? s->y : s->x + info->y_offset, .index = i};
+    s->is = (trm_slot){
+        .sample = s->sample, .x_raw = s->x, .y_raw = s->y ? s->y : s->x + info->y_offset, .index = i};
     return TRM_OK;
 }
 
@@ -282,7 +286,8 @@ static trm_status make_ring(trm_feed *f) {
 static trm_status start(trm_feed *f) {
     TRM_TRY(settle_spec(f));
     TRM_TRY(make_ring(f));
-    if (pthread_create(&f->thread, NULL, reader, f) != 0) return trm_fail(TRM_MACHINE, "the reader thread cannot be started");
+    if (pthread_create(&f->thread, NULL, reader, f) != 0)
+        return trm_fail(TRM_MACHINE, "the reader thread cannot be started");
     f->running = true;
     return TRM_OK;
 }

@@ -19,7 +19,8 @@ void trm_paths_free(trm_paths *p) {
 static trm_status add(trm_paths *p, const char *path, const char *origin) {
     if (p->n == p->cap) {
         int cap = p->cap ? 2 * p->cap : 16;
-        void *more = trm_realloc(p->at, (size_t)p->n * sizeof *p->at, (size_t)cap * sizeof *p->at, "a list of files");
+        void *more =
+            trm_realloc(p->at, (size_t)p->n * sizeof *p->at, (size_t)cap * sizeof *p->at, "a list of files");
         if (!more) return TRM_MEMORY;
         p->at = more;
         p->cap = cap;
@@ -32,7 +33,9 @@ static trm_status add(trm_paths *p, const char *path, const char *origin) {
 
 /* ---- patterns ---- */
 
-static int by_bytes(const void *a, const void *b) { return strcmp(((const trm_path *)a)->path, ((const trm_path *)b)->path); }
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(((const trm_path *)a)->path, ((const trm_path *)b)->path);
+}
 
 static trm_status add_pattern(trm_paths *p, const char *pattern) {
     glob_t g = {0};
@@ -136,8 +139,8 @@ static trm_status warn_of_twins(const trm_paths *p) {
     for (int i = 1; i < p->n; i++) {
         if (strcmp(sorted[i - 1]->path, sorted[i]->path) != 0) continue;
         const char *origin = sorted[i]->origin;
-        trm_log(TRM_LOG_WARN, "%s%s%s is listed twice: its samples count twice", origin ? origin : "", origin ? ": " : "",
-                sorted[i]->path);
+        trm_log(TRM_LOG_WARN, "%s%s%s is listed twice: its samples count twice", origin ? origin : "",
+                origin ? ": " : "", sorted[i]->path);
     }
     trm_free(sorted);
     return TRM_OK;

@@ -1,11 +1,7 @@
 /* h5: the only file that calls HDF5.
  *
  * It tells facts and moves bytes; whether a fact is good is judged elsewhere.  One lock serves the whole process: the
- * library has one itself where it is thread-safe at all.  Error printing is off and its plug-ins are never loaded.
- *
- * What is written is proved: version 1.10 reports a full disk in H5Dwrite only, and then flushes, closes, opens and
- * reads without a word.  So nothing is cached while writing, each piece leaves its sum, and trm_h5_close syncs the
- * file, opens it again and compares the sums. */
+ * library has one itself where it is thread-safe at all.  Error printing is off and its plug-ins are never loaded. */
 #define H5_USE_110_API 1
 #include "data_impl.h"
 #include <errno.h>
@@ -16,29 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE_BYTES (16 * TRM_MIB)
 #define LIST_ENTRIES 1000
 
-/* A piece that was written, and what it was. */
-typedef struct piece {
-    char *name;
-    trm_dtype type;
-    int64_t first, rows;
-    size_t bytes;
-    uint64_t sum;
-} piece;
-
-struct trm_h5_file {
+struct trm_h5 {
     char *path;
     hid_t id;
-    int fd;                         /* reading: for pread; writing: for fsync */
-    int64_t size;
-    int64_t user_block;
+    trm_probe probe; /* reading: an fd for pread; writing: for fsync */
     bool writing, broken;
-    hid_t set;                      /* the data set used last */
+    hid_t set; /* the data set used last */
     char *set_name;
-    piece *piece;
-    size_t n_pieces, cap_pieces;
 };
 
 /* ---- the lock, the library, its complaints ---- */
@@ -49,6 +31,8 @@ static bool started;
 static void enter(void) {
     pthread_mutex_lock(&lock);
     if (!started) {
+        /* Everything is closed by hand; cleaning up at exit crashes 1.10 where a file could not be closed. */
+        H5dont_atexit();
         H5open();
         H5PLset_loading_state(0);
         started = true;
@@ -89,8 +73,8 @@ static herr_t innermost(unsigned n, const H5E_error2_t *e, void *ctx) {
 }
 
 /* "PATH: sentence (HDF5: its complaint)" */
-static trm_status fault(const trm_h5_file *f, trm_status s, const char *fmt, ...) TRM_PRINTF(3, 4);
-static trm_status fault(const trm_h5_file *f, trm_status s, const char *fmt, ...) {
+static trm_status fault(const trm_h5 *f, trm_status s, const char *fmt, ...) TRM_PRINTF(3, 4);
+static trm_status fault(const trm_h5 *f, trm_status s, const char *fmt, ...) {
     char said[160] = "", sentence[600];
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, said);
     va_list ap;
@@ -101,8 +85,9 @@ static trm_status fault(const trm_h5_file *f, trm_status s, const char *fmt, ...
     return trm_fail(s, "%s: %s", f->path, sentence);
 }
 
-const char *trm_h5_path(const trm_h5_file *f) { return f->path; }
-int64_t trm_h5_size(const trm_h5_file *f) { return f->size; }
+const char *trm_h5_path(const trm_h5 *f) { return f->path; }
+const trm_probe *trm_h5_probe(const trm_h5 *f) { return &f->probe; }
+int64_t trm_h5_size(const trm_h5 *f) { return f->probe.size; }
 
 /* ---- opening and closing ---- */
 
@@ -119,40 +104,23 @@ static hid_t access_list(void) {
     return p;
 }
 
-static trm_h5_file *new_file(const char *path) {
-    trm_h5_file *f = trm_alloc(sizeof *f, "an HDF5 file");
-    if (!f) return NULL;
-    f->id = f->set = H5I_INVALID_HID;
-    f->fd = -1;
-    f->path = trm_strdup(path);
-    if (f->path) return f;
-    trm_free(f);
-    return NULL;
-}
-
-static void drop_set(trm_h5_file *f) {
+static void drop_set(trm_h5 *f) {
     if (f->set >= 0) H5Dclose(f->set);
     f->set = H5I_INVALID_HID;
     trm_free(f->set_name);
     f->set_name = NULL;
 }
 
-static void free_file(trm_h5_file *f) {
+static void free_file(trm_h5 *f) {
     drop_set(f);
     if (f->id >= 0) H5Fclose(f->id);
-    if (f->fd >= 0) close(f->fd);
-    for (size_t i = 0; i < f->n_pieces; i++) trm_free(f->piece[i].name);
-    trm_free(f->piece);
+    if (f->probe.fd >= 0) close(f->probe.fd);
     trm_free(f->path);
     trm_free(f);
 }
 
-static trm_status open_reading(trm_h5_file *f) {
-    trm_probe probe;
-    TRM_TRY(trm_probe_file(f->path, &probe));
-    f->fd = probe.fd;
-    f->size = probe.size;
-    f->user_block = probe.user_block;
+static trm_status open_reading(trm_h5 *f) {
+    TRM_TRY(trm_probe_file(f->path, &f->probe));
     hid_t access = access_list();
     f->id = H5Fopen(f->path, H5F_ACC_RDONLY, access);
     H5Pclose(access);
@@ -160,37 +128,28 @@ static trm_status open_reading(trm_h5_file *f) {
     return TRM_OK;
 }
 
-trm_status trm_h5_open(const char *path, trm_h5_file **out) {
-    enter();
-    trm_h5_file *f = new_file(path);
-    if (!f) return leave(TRM_MEMORY);
-    trm_status s = open_reading(f);
-    if (s == TRM_OK)
-        *out = f;
-    else
-        free_file(f);
-    return leave(s);
-}
-
-static trm_status open_writing(trm_h5_file *f) {
+static trm_status open_writing(trm_h5 *f) {
     struct stat st;
-    f->writing = true;
     if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode))
         return trm_fail(TRM_IO, "%s: cannot be written: it is not a regular file", f->path);
     hid_t access = access_list();
     f->id = H5Fcreate(f->path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     H5Pclose(access);
     if (f->id < 0) return fault(f, TRM_IO, "cannot be created");
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0) return fault(f, TRM_IO, "cannot be opened again");
+    f->probe.fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (f->probe.fd < 0) return fault(f, TRM_IO, "cannot be opened again");
     return TRM_OK;
 }
 
-trm_status trm_h5_create(const char *path, trm_h5_file **out) {
+trm_status trm_h5_begin(const char *path, bool writing, trm_h5 **out) {
+    trm_h5 *f = trm_alloc(sizeof *f, "an HDF5 file");
+    if (!f) return TRM_MEMORY;
+    f->id = f->set = H5I_INVALID_HID;
+    f->probe.fd = -1;
+    f->writing = writing;
+    f->path = trm_strdup(path);
     enter();
-    trm_h5_file *f = new_file(path);
-    if (!f) return leave(TRM_MEMORY);
-    trm_status s = open_writing(f);
+    trm_status s = !f->path ? TRM_MEMORY : writing ? open_writing(f) : open_reading(f);
     if (s == TRM_OK)
         *out = f;
     else
@@ -214,23 +173,25 @@ static trm_h5_kind kind_of_link(H5L_type_t t) {
 
 /* The kind of what `path` names, whose parents are groups. */
 static trm_h5_kind kind_at(hid_t at, const char *path, H5L_info_t *info) {
-    if (H5Lexists(at, path, H5P_DEFAULT) <= 0 || H5Lget_info(at, path, info, H5P_DEFAULT) < 0) return TRM_H5_MISSING;
+    if (H5Lexists(at, path, H5P_DEFAULT) <= 0 || H5Lget_info(at, path, info, H5P_DEFAULT) < 0)
+        return TRM_H5_MISSING;
     return info->type == H5L_TYPE_HARD ? kind_of_object(at, path) : kind_of_link(info->type);
 }
 
-static void read_target(trm_h5_file *f, const char *path, const H5L_info_t *info, trm_h5_found *found) {
+static void read_target(trm_h5 *f, const char *path, const H5L_info_t *info, trm_h5_found *found) {
     char value[480] = "";
     const char *file = NULL, *object = NULL;
     size_t n = info->u.val_size < sizeof value - 1 ? info->u.val_size : sizeof value - 1;
     if (H5Lget_val(f->id, path, value, n, H5P_DEFAULT) < 0) return;
     if (info->type == H5L_TYPE_SOFT)
         snprintf(found->target, sizeof found->target, "%s", value);
-    else if (info->u.val_size < sizeof value && H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &object) >= 0)
+    else if (info->u.val_size < sizeof value &&
+             H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &object) >= 0)
         snprintf(found->target, sizeof found->target, "%s:%s", file, object);
 }
 
 /* Goes on as long as the parts of the path are groups. */
-static trm_h5_kind walk(trm_h5_file *f, const char *name, char *at, size_t cap, H5L_info_t *info) {
+static trm_h5_kind walk(trm_h5 *f, const char *name, char *at, size_t cap, H5L_info_t *info) {
     size_t n = 0;
     trm_h5_kind kind = TRM_H5_GROUP;
     at[0] = '\0';
@@ -249,14 +210,15 @@ static trm_h5_kind walk(trm_h5_file *f, const char *name, char *at, size_t cap, 
     return *name && (kind == TRM_H5_DATASET || kind == TRM_H5_TYPE) ? TRM_H5_MISSING : kind;
 }
 
-trm_status trm_h5_look(trm_h5_file *f, const char *name, trm_h5_found *out) {
+trm_status trm_h5_look(trm_h5 *f, const char *name, trm_h5_found *out) {
     H5L_info_t info = {0}, target = {0};
     char at[256];
     enter();
     *out = (trm_h5_found){0};
     out->kind = walk(f, name, out->at, sizeof out->at, &info);
     if (out->kind == TRM_H5_SOFT || out->kind == TRM_H5_EXTERNAL) read_target(f, out->at, &info, out);
-    if (out->kind == TRM_H5_SOFT) out->target_exists = walk(f, out->target, at, sizeof at, &target) != TRM_H5_MISSING;
+    if (out->kind == TRM_H5_SOFT)
+        out->target_exists = walk(f, out->target, at, sizeof at, &target) != TRM_H5_MISSING;
     return leave(TRM_OK);
 }
 
@@ -289,13 +251,14 @@ static herr_t list_one(hid_t group, const char *name, const H5L_info_t *info, vo
     return r < 0 ? 0 : r;
 }
 
-trm_status trm_h5_list(trm_h5_file *f, const char *group, int depth, trm_h5_visit visit, void *ctx) {
+trm_status trm_h5_list(trm_h5 *f, const char *group, int depth, trm_h5_visit visit, void *ctx) {
     listing l = {.visit = visit, .ctx = ctx, .depth = depth, .left = LIST_ENTRIES};
     enter();
     while (*group == '/') group++;
     l.n = (size_t)snprintf(l.path, sizeof l.path, "%s", group);
     if (l.n >= sizeof l.path) l.n = sizeof l.path - 1;
-    H5Literate_by_name(f->id, *group ? group : "/", H5_INDEX_NAME, H5_ITER_INC, NULL, list_one, &l, H5P_DEFAULT);
+    H5Literate_by_name(f->id, *group ? group : "/", H5_INDEX_NAME, H5_ITER_INC, NULL, list_one, &l,
+                       H5P_DEFAULT);
     return leave(TRM_OK);
 }
 
@@ -412,7 +375,9 @@ static void type_text(hid_t t, int depth, trm_str *s) {
         return;
     case H5T_COMPOUND: compound_text(t, depth, s); return;
     case H5T_ARRAY: array_text(t, depth, s); return;
-    case H5T_REFERENCE: trm_str_add(s, "%s references", size == sizeof(hobj_ref_t) ? "object" : "region"); return;
+    case H5T_REFERENCE:
+        trm_str_add(s, "%s references", size == sizeof(hobj_ref_t) ? "object" : "region");
+        return;
     case H5T_OPAQUE: trm_str_add(s, "%zu-byte opaque values", size); return;
     case H5T_BITFIELD: trm_str_add(s, "%zu-byte bit fields", size); return;
     case H5T_TIME: trm_str_add(s, "time stamps"); return;
@@ -473,7 +438,8 @@ static hid_t own_type(trm_dtype type, bool in_file) {
     /* The library has no 16-bit float by name, but knows how to describe one. */
     size_t i = type == TRM_F16 ? 0 : 1;
     hid_t t = H5Tcopy(in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT);
-    if (H5Tset_fields(t, floats[i].sign, floats[i].e_at, floats[i].e_bits, floats[i].f_at, floats[i].f_bits) < 0 ||
+    if (H5Tset_fields(t, floats[i].sign, floats[i].e_at, floats[i].e_bits, floats[i].f_at, floats[i].f_bits) <
+            0 ||
         H5Tset_size(t, 2) < 0 || H5Tset_ebias(t, floats[i].bias) < 0) {
         H5Tclose(t);
         return H5I_INVALID_HID;
@@ -484,7 +450,7 @@ static hid_t own_type(trm_dtype type, bool in_file) {
 /* ---- facts of a data set ---- */
 
 /* Keeps one data set open: reading goes on in it, row after row. */
-static trm_status use(trm_h5_file *f, const char *name) {
+static trm_status use(trm_h5 *f, const char *name) {
     if (f->set >= 0 && strcmp(f->set_name, name) == 0) return TRM_OK;
     drop_set(f);
     f->set = H5Dopen2(f->id, name, H5P_DEFAULT);
@@ -497,12 +463,13 @@ static trm_status use(trm_h5_file *f, const char *name) {
 
 static int64_t clamp(hsize_t v) { return v > INT64_MAX ? INT64_MAX : (int64_t)v; }
 
-static trm_status space_facts(trm_h5_file *f, const char *name, trm_h5_facts *out) {
+static trm_status space_facts(trm_h5 *f, const char *name, trm_h5_facts *out) {
     hsize_t dim[TRM_H5_RANK];
     hid_t space = H5Dget_space(f->set);
     if (space < 0) return fault(f, TRM_DATA, "'%s' has no readable shape", name);
     out->rank = H5Sget_simple_extent_type(space) == H5S_NULL ? -1 : H5Sget_simple_extent_ndims(space);
-    bool good = out->rank <= TRM_H5_RANK && (out->rank <= 0 || H5Sget_simple_extent_dims(space, dim, NULL) >= 0);
+    bool good =
+        out->rank <= TRM_H5_RANK && (out->rank <= 0 || H5Sget_simple_extent_dims(space, dim, NULL) >= 0);
     H5Sclose(space);
     if (!good) return fault(f, TRM_DATA, "'%s' has no readable shape", name);
     for (int i = 0; i < out->rank; i++) out->dim[i] = clamp(dim[i]);
@@ -530,7 +497,8 @@ static void chunk_facts(hid_t set, hid_t list, trm_h5_facts *out) {
     hid_t space = H5Dget_space(set);
     if (space >= 0 && H5Dget_num_chunks(set, space, &n) >= 0) out->chunks_written = clamp(n);
     if (space >= 0) H5Sclose(space);
-    if (H5Pget_chunk_opts(list, &options) >= 0) out->odd_edges = options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
+    if (H5Pget_chunk_opts(list, &options) >= 0)
+        out->odd_edges = options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
     filter_facts(list, out);
 }
 
@@ -546,7 +514,8 @@ static void storage_facts(hid_t set, hid_t list, hid_t type, trm_h5_facts *out) 
     if (layout == H5D_CHUNKED) chunk_facts(set, list, out);
     if (layout != H5D_CONTIGUOUS) {
         H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
-        if (out->cls == TRM_H5_NUMBER && H5Pfill_value_defined(list, &defined) >= 0 && defined != H5D_FILL_VALUE_UNDEFINED)
+        if (out->cls == TRM_H5_NUMBER && H5Pfill_value_defined(list, &defined) >= 0 &&
+            defined != H5D_FILL_VALUE_UNDEFINED)
             H5Pget_fill_value(list, type, out->fill);
         return;
     }
@@ -556,7 +525,7 @@ static void storage_facts(hid_t set, hid_t list, hid_t type, trm_h5_facts *out) 
     if (at != HADDR_UNDEF) out->offset = at;
 }
 
-trm_status trm_h5_facts_of(trm_h5_file *f, const char *name, trm_h5_facts *out) {
+trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out) {
     enter();
     *out = (trm_h5_facts){0};
     trm_status s = use(f, name);
@@ -601,7 +570,7 @@ static int64_t grid_place(const trm_h5_facts *facts, const hsize_t *corner) {
     return place;
 }
 
-static trm_status table_entry(trm_h5_file *f, const char *name, const trm_h5_facts *facts, hid_t space, int64_t i,
+static trm_status table_entry(trm_h5 *f, const char *name, const trm_h5_facts *facts, hid_t space, int64_t i,
                               trm_chunk *table, int64_t n) {
     hsize_t corner[TRM_H5_RANK], bytes;
     haddr_t at;
@@ -615,63 +584,19 @@ static trm_status table_entry(trm_h5_file *f, const char *name, const trm_h5_fac
     return TRM_OK;
 }
 
-static void corner_of(const trm_h5_facts *facts, int64_t place, int64_t *corner) {
-    for (int i = facts->rank - 1; i >= 0; i--) {
-        int64_t across = (facts->dim[i] - 1) / facts->chunk[i] + 1;
-        corner[i] = place % across * facts->chunk[i];
-        place /= across;
-    }
-}
-
-/* Does the entry lead to the bytes that the library reads? */
-static bool entry_holds(trm_h5_file *f, const char *name, const trm_h5_facts *facts, const trm_chunk *table,
-                        int64_t place, int64_t shift) {
-    int64_t corner[TRM_H5_RANK];
-    void *theirs = NULL;
-    size_t cap = 0, bytes = 0;
-    uint32_t mask = 0;
-    corner_of(facts, place, corner);
-    bool same = trm_h5_raw_chunk(f, name, corner, &theirs, &cap, &bytes, &mask) == TRM_OK && bytes == table[place].bytes &&
-                mask == table[place].mask;
-    void *ours = same ? trm_alloc(bytes, "a chunk") : NULL;
-    same = ours && trm_pread_all(f->fd, f->path, ours, bytes, table[place].offset + (uint64_t)shift) == TRM_OK &&
-           memcmp(ours, theirs, bytes) == 0;
-    trm_free(ours);
-    trm_free(theirs);
-    return same;
-}
-
-/* 1.10 leaves the user block out of chunk addresses: the shift that makes the first and last chunk right, or -1. */
-static int64_t find_shift(trm_h5_file *f, const char *name, const trm_h5_facts *facts, const trm_chunk *table, int64_t n) {
-    int64_t first = 0, last = n - 1;
-    while (first < n && table[first].offset == TRM_NO_ADDRESS) first++;
-    while (last > first && table[last].offset == TRM_NO_ADDRESS) last--;
-    if (first >= n) return -1;
-    for (int k = 0; k < 2; k++) {
-        int64_t shift = k * f->user_block;
-        if (entry_holds(f, name, facts, table, first, shift) && entry_holds(f, name, facts, table, last, shift)) return shift;
-    }
-    return -1;
-}
-
-trm_status trm_h5_chunk_table(trm_h5_file *f, const char *name, const trm_h5_facts *facts, trm_chunk *table, int64_t n,
-                              bool *usable) {
+trm_status trm_h5_chunk_table(trm_h5 *f, const char *name, const trm_h5_facts *facts, trm_chunk *table,
+                              int64_t n) {
     enter();
-    *usable = false;
     for (int64_t i = 0; i < n; i++) table[i] = (trm_chunk){.offset = TRM_NO_ADDRESS};
     trm_status s = use(f, name);
     hid_t space = s == TRM_OK ? H5Dget_space(f->set) : H5I_INVALID_HID;
-    for (int64_t i = 0; i < facts->chunks_written && s == TRM_OK; i++) s = table_entry(f, name, facts, space, i, table, n);
+    for (int64_t i = 0; i < facts->chunks_written && s == TRM_OK; i++)
+        s = table_entry(f, name, facts, space, i, table, n);
     if (space >= 0) H5Sclose(space);
-    if (s != TRM_OK) return leave(s);
-    int64_t shift = find_shift(f, name, facts, table, n);
-    *usable = shift >= 0;
-    for (int64_t i = 0; i < n && shift > 0; i++)
-        if (table[i].offset != TRM_NO_ADDRESS) table[i].offset += (uint64_t)shift;
-    return leave(TRM_OK);
+    return leave(s);
 }
 
-trm_status trm_h5_raw_chunk(trm_h5_file *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
+trm_status trm_h5_raw_chunk(trm_h5 *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
                             size_t *bytes, uint32_t *mask) {
     hsize_t at[TRM_H5_RANK], n = 0;
     enter();
@@ -680,8 +605,9 @@ trm_status trm_h5_raw_chunk(trm_h5_file *f, const char *name, const int64_t *cor
     if (s != TRM_OK) return leave(s);
     to_hsize(corner, set_rank(f->set), at);
     if (H5Dget_chunk_storage_size(f->set, at, &n) < 0 || n == 0) return leave(TRM_OK);
-    if (n > TRM_BAND_LIMIT || n > (hsize_t)f->size)
-        return leave(fault(f, TRM_DATA, "'%s': a chunk claims %llu stored bytes", name, (unsigned long long)n));
+    if (n > TRM_BAND_LIMIT || n > (hsize_t)f->probe.size)
+        return leave(
+            fault(f, TRM_DATA, "'%s': a chunk claims %llu stored bytes", name, (unsigned long long)n));
     if (n > *cap) {
         void *more = trm_realloc(*buf, 0, n, "a stored chunk");
         if (!more) return leave(TRM_MEMORY);
@@ -689,13 +615,14 @@ trm_status trm_h5_raw_chunk(trm_h5_file *f, const char *name, const int64_t *cor
         *cap = n;
     }
     if (H5Dread_chunk(f->set, H5P_DEFAULT, at, mask, *buf) < 0)
-        return leave(fault(f, TRM_DATA, "'%s': chunk at row %lld cannot be read", name, (long long)corner[0]));
+        return leave(
+            fault(f, TRM_DATA, "'%s': chunk at row %lld cannot be read", name, (long long)corner[0]));
     *bytes = n;
     return leave(TRM_OK);
 }
 
 /* Selects rows of the open data set: the file's space, and a memory space for them. */
-static bool row_spaces(trm_h5_file *f, int64_t first, int64_t count, hid_t *file, hid_t *memory) {
+static bool row_spaces(trm_h5 *f, int64_t first, int64_t count, hid_t *file, hid_t *memory) {
     hsize_t dim[TRM_H5_RANK], start[TRM_H5_RANK] = {0};
     *memory = H5I_INVALID_HID;
     *file = H5Dget_space(f->set);
@@ -705,7 +632,8 @@ static bool row_spaces(trm_h5_file *f, int64_t first, int64_t count, hid_t *file
         return first == 0 && count == 1 && *memory >= 0;
     }
     if (rank < 0 || rank > TRM_H5_RANK || H5Sget_simple_extent_dims(*file, dim, NULL) < 0) return false;
-    if (first < 0 || count < 1 || (hsize_t)count > dim[0] || (hsize_t)first > dim[0] - (hsize_t)count) return false;
+    if (first < 0 || count < 1 || (hsize_t)count > dim[0] || (hsize_t)first > dim[0] - (hsize_t)count)
+        return false;
     start[0] = (hsize_t)first;
     dim[0] = (hsize_t)count;
     *memory = H5Screate_simple(rank, dim, NULL);
@@ -718,7 +646,8 @@ static void close_spaces(hid_t file, hid_t memory) {
 }
 
 /* memory_type < 0: as stored. */
-static trm_status read_rows(trm_h5_file *f, const char *name, int64_t first, int64_t count, hid_t memory_type, void *dst) {
+static trm_status read_rows(trm_h5 *f, const char *name, int64_t first, int64_t count, hid_t memory_type,
+                            void *dst) {
     hid_t file, memory;
     hid_t stored = H5Dget_type(f->set);
     bool good = stored >= 0 && row_spaces(f, first, count, &file, &memory) &&
@@ -733,74 +662,26 @@ static trm_status read_rows(trm_h5_file *f, const char *name, int64_t first, int
     return s;
 }
 
-trm_status trm_h5_rows(trm_h5_file *f, const char *name, int64_t first, int64_t count, void *raw) {
+trm_status trm_h5_rows(trm_h5 *f, const char *name, int64_t first, int64_t count, void *raw) {
     enter();
     trm_status s = use(f, name);
     if (s == TRM_OK) s = read_rows(f, name, first, count, H5I_INVALID_HID, raw);
     return leave(s);
 }
 
-static bool row_holds(trm_h5_file *f, const char *name, uint64_t offset, int64_t row, size_t bytes) {
-    char *theirs = trm_alloc(2 * bytes, "a row");
-    bool same = theirs && trm_h5_rows(f, name, row, 1, theirs) == TRM_OK &&
-                trm_pread_all(f->fd, f->path, theirs + bytes, bytes, offset + (uint64_t)row * bytes) == TRM_OK &&
-                memcmp(theirs, theirs + bytes, bytes) == 0;
-    trm_free(theirs);
-    return same;
-}
-
-trm_status trm_h5_check_offset(trm_h5_file *f, const char *name, const trm_h5_facts *facts, bool *usable) {
-    size_t bytes = facts->type_bytes;
-    for (int i = 1; i < facts->rank; i++) bytes *= (size_t)facts->dim[i];
+trm_status trm_h5_rows_as(trm_h5 *f, const char *name, trm_dtype type, int64_t first, int64_t count,
+                          void *dst) {
     enter();
-    *usable = row_holds(f, name, facts->offset, 0, bytes) && row_holds(f, name, facts->offset, facts->dim[0] - 1, bytes);
-    return leave(TRM_OK);
-}
-
-/* ---- reading whole data sets ---- */
-
-/* Only what lies in this very file, in plain storage. */
-static trm_status plain_facts(trm_h5_file *f, const char *name, trm_h5_facts *facts) {
-    trm_h5_found found;
-    TRM_TRY(trm_h5_look(f, name, &found));
-    if (found.kind != TRM_H5_DATASET) return trm_fail(TRM_DATA, "%s: no data set '%s'", f->path, name);
-    TRM_TRY(trm_h5_facts_of(f, name, facts));
-    if (facts->cls != TRM_H5_NUMBER)
-        return trm_fail(TRM_DATA, "%s: '%s' holds %s, numbers expected", f->path, name, facts->type_text);
-    if (facts->rank < 0 || facts->rank > TRM_MAX_DIMS)
-        return trm_fail(TRM_DATA, "%s: '%s' has %d dimensions, 0 to %d expected", f->path, name, facts->rank, TRM_MAX_DIMS);
-    if (facts->n_external > 0 || facts->layout == TRM_H5_VIRTUAL)
-        return trm_fail(TRM_DATA, "%s: '%s' keeps its bytes in another file", f->path, name);
-    return TRM_OK;
-}
-
-trm_status trm_h5_stat(trm_h5_file *f, const char *name, trm_dtype *type, trm_shape *shape) {
-    trm_h5_facts facts;
-    TRM_TRY(plain_facts(f, name, &facts));
-    *type = facts.type;
-    *shape = trm_shape_from(facts.rank, facts.dim);
-    return TRM_OK;
-}
-
-trm_status trm_h5_read(trm_h5_file *f, const char *name, trm_dtype type, int64_t count, void *bytes) {
-    trm_h5_facts facts;
-    char text[80];
-    TRM_TRY(plain_facts(f, name, &facts));
-    trm_shape shape = trm_shape_from(facts.rank, facts.dim);
-    if (!trm_shape_valid(&shape) || trm_shape_count(&shape) != count)
-        return trm_fail(TRM_DATA, "%s: '%s' has shape %s, %lld elements expected", f->path, name,
-                        trm_shape_text(&shape, text, sizeof text), (long long)count);
-    enter();
-    hid_t memory_type = own_type(type, false);
     trm_status s = use(f, name);
-    if (s == TRM_OK) s = read_rows(f, name, 0, facts.rank > 0 ? facts.dim[0] : 1, memory_type, bytes);
+    hid_t memory_type = own_type(type, false);
+    if (s == TRM_OK) s = read_rows(f, name, first, count, memory_type, dst);
     if (memory_type >= 0) H5Tclose(memory_type);
     return leave(s);
 }
 
 /* ---- writing ---- */
 
-static trm_status write_fault(trm_h5_file *f, const char *name) {
+static trm_status write_fault(trm_h5 *f, const char *name) {
     f->broken = true;
     return fault(f, TRM_IO, "'%s' cannot be written", name);
 }
@@ -818,7 +699,8 @@ static hid_t creation_list(const trm_shape *shape, int64_t chunk_rows, int defla
     }
     to_hsize(shape->dim, shape->rank, chunk);
     chunk[0] = (hsize_t)chunk_rows;
-    if (H5Pset_chunk(p, shape->rank, chunk) < 0 || (deflate > 0 && trm_shape_count(shape) > 0 && H5Pset_deflate(p, (unsigned)deflate) < 0)) {
+    if (H5Pset_chunk(p, shape->rank, chunk) < 0 ||
+        (deflate > 0 && trm_shape_count(shape) > 0 && H5Pset_deflate(p, (unsigned)deflate) < 0)) {
         H5Pclose(p);
         return H5I_INVALID_HID;
     }
@@ -834,13 +716,8 @@ static hid_t creation_space(const trm_shape *shape, bool growing) {
     return H5Screate_simple(shape->rank, dim, most);
 }
 
-trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
-                       int deflate, bool growing) {
-    char text[80];
-    if (!f->writing) return trm_fail(TRM_INTERNAL, "%s: is open for reading only", f->path);
-    if (!trm_shape_valid(shape) || (shape->rank == 0 && chunk_rows > 0) || trm_dtype_size(type) == 0)
-        return trm_fail(TRM_INTERNAL, "%s: '%s' of shape %s cannot be written", f->path, name,
-                        trm_shape_text(shape, text, sizeof text));
+trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm_shape *shape,
+                          int64_t chunk_rows, int deflate, bool growing) {
     enter();
     drop_set(f);
     hid_t t = own_type(type, true), space = creation_space(shape, growing);
@@ -856,132 +733,50 @@ trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const t
     return leave(s);
 }
 
-static trm_status keep_piece(trm_h5_file *f, const piece *p) {
-    if (f->n_pieces == f->cap_pieces) {
-        size_t cap = f->cap_pieces ? 2 * f->cap_pieces : 32;
-        void *more = trm_realloc(f->piece, f->n_pieces * sizeof *p, cap * sizeof *p, "a list of pieces");
-        if (!more) return TRM_MEMORY;
-        f->piece = more;
-        f->cap_pieces = cap;
-    }
-    char *name = trm_strdup(p->name);
-    if (!name) return TRM_MEMORY;
-    f->piece[f->n_pieces] = *p;
-    f->piece[f->n_pieces++].name = name;
-    return TRM_OK;
-}
-
-static trm_status put_piece(trm_h5_file *f, const piece *p, hid_t memory_type, const void *bytes) {
-    hid_t file, memory;
-    bool good = row_spaces(f, p->first, p->rows, &file, &memory) &&
-                H5Dwrite(f->set, memory_type, memory, file, H5P_DEFAULT, bytes) >= 0;
-    trm_status s = good ? keep_piece(f, p) : write_fault(f, p->name);
+trm_status trm_h5_write_rows(trm_h5 *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
+                             const void *bytes) {
+    hid_t file = H5I_INVALID_HID, memory = H5I_INVALID_HID;
+    enter();
+    hid_t memory_type = own_type(type, false);
+    trm_status s = use(f, name);
+    if (s == TRM_OK && (!row_spaces(f, first, rows, &file, &memory) ||
+                        H5Dwrite(f->set, memory_type, memory, file, H5P_DEFAULT, bytes) < 0))
+        s = write_fault(f, name);
     close_spaces(file, memory);
-    return s;
+    if (memory_type >= 0) H5Tclose(memory_type);
+    return leave(s);
 }
 
-/* Bytes of one row of the open data set, in memory as `type`. */
-static size_t open_row_bytes(hid_t set, trm_dtype type) {
-    hid_t space = H5Dget_space(set);
+trm_status trm_h5_set_rows(trm_h5 *f, const char *name, int64_t rows) {
     hsize_t dim[TRM_H5_RANK];
-    size_t bytes = trm_dtype_size(type);
-    int rank = H5Sget_simple_extent_dims(space, dim, NULL);
-    for (int i = 1; i < rank; i++) bytes *= dim[i];
-    H5Sclose(space);
-    return bytes;
-}
-
-trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows, const void *bytes) {
     enter();
     trm_status s = use(f, name);
-    hid_t memory_type = own_type(type, false);
-    size_t row = s == TRM_OK ? open_row_bytes(f->set, type) : 1;
-    int64_t most = trm_max64((int64_t)(PIECE_BYTES / row), 1);
-    for (int64_t done = 0; done < rows && s == TRM_OK; done += most) {
-        const char *from = (const char *)bytes + (size_t)done * row;
-        int64_t n = trm_min64(most, rows - done);
-        piece p = {(char *)name, type, first + done, n, (size_t)n * row, trm_sum64(from, (size_t)n * row)};
-        s = put_piece(f, &p, memory_type, from);
-    }
-    if (memory_type >= 0) H5Tclose(memory_type);
-    return leave(s);
-}
-
-trm_status trm_h5_write(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, const void *bytes) {
-    TRM_TRY(trm_h5_make(f, name, type, shape, 0, 0, false));
-    return trm_h5_put(f, name, type, 0, shape->rank > 0 ? shape->dim[0] : 1, bytes);
-}
-
-/* Makes room for more rows; *first is where they go. */
-static trm_status grow(trm_h5_file *f, const char *name, const trm_shape *shape, int64_t *first) {
-    hsize_t dim[TRM_H5_RANK];
-    TRM_TRY(use(f, name));
+    if (s != TRM_OK) return leave(s);
     hid_t space = H5Dget_space(f->set);
-    int rank = H5Sget_simple_extent_dims(space, dim, NULL);
-    H5Sclose(space);
-    bool same = rank == shape->rank;
-    for (int i = 1; i < rank && same; i++) same = dim[i] == (hsize_t)shape->dim[i];
-    if (!same) return fault(f, TRM_INTERNAL, "rows of another shape cannot be appended to '%s'", name);
-    *first = clamp(dim[0]);
-    dim[0] += (hsize_t)shape->dim[0];
-    return H5Dset_extent(f->set, dim) < 0 ? write_fault(f, name) : TRM_OK;
-}
-
-trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape,
-                                const void *bytes, int64_t chunk_rows, int deflate) {
-    int64_t first = 0;
-    enter();
-    trm_h5_found found;
-    trm_status s = trm_h5_look(f, name, &found);
-    if (s == TRM_OK && found.kind == TRM_H5_DATASET)
-        s = grow(f, name, shape, &first);
-    else if (s == TRM_OK)
-        s = trm_h5_make(f, name, type, shape, trm_max64(chunk_rows, 1), deflate, true);
-    if (s == TRM_OK) s = trm_h5_put(f, name, type, first, shape->dim[0], bytes);
+    bool good = space >= 0 && H5Sget_simple_extent_dims(space, dim, NULL) > 0;
+    if (space >= 0) H5Sclose(space);
+    dim[0] = (hsize_t)rows;
+    if (!good || H5Dset_extent(f->set, dim) < 0) s = write_fault(f, name);
     return leave(s);
 }
 
-/* ---- closing: the proof ---- */
+/* ---- closing ---- */
 
-static trm_status compare_piece(trm_h5_file *f, const piece *p, void *buf) {
-    hid_t memory_type = own_type(p->type, false);
-    trm_status s = use(f, p->name);
-    if (s == TRM_OK) s = read_rows(f, p->name, p->first, p->rows, memory_type, buf);
-    if (memory_type >= 0) H5Tclose(memory_type);
-    if (s == TRM_OK && trm_sum64(buf, p->bytes) == p->sum) return TRM_OK;
-    return trm_fail(TRM_IO, "%s: '%s' reads back other than it was written (rows %lld to %lld): is the disk full or failing?",
-                    f->path, p->name, (long long)p->first, (long long)(p->first + p->rows - 1));
-}
-
-static trm_status compare_pieces(const trm_h5_file *written) {
-    size_t most = 1;
-    trm_h5_file *f = NULL;
-    for (size_t i = 0; i < written->n_pieces; i++)
-        if (written->piece[i].bytes > most) most = written->piece[i].bytes;
-    void *buf = trm_alloc(most, "reading back");
-    if (!buf) return TRM_MEMORY;
-    trm_status s = trm_h5_open(written->path, &f);
-    for (size_t i = 0; i < written->n_pieces && s == TRM_OK; i++) s = compare_piece(f, &written->piece[i], buf);
-    if (f) free_file(f);
-    trm_free(buf);
-    return s == TRM_DATA ? TRM_IO : s;
-}
-
-static trm_status finish(trm_h5_file *f) {
+static trm_status finish(trm_h5 *f) {
     drop_set(f);
     bool good = H5Fflush(f->id, H5F_SCOPE_GLOBAL) >= 0;
     good = H5Fclose(f->id) >= 0 && good;
     f->id = H5I_INVALID_HID;
     if (!good) return fault(f, TRM_IO, "cannot be closed");
     if (f->broken) return trm_fail(TRM_IO, "%s: was not written whole", f->path);
-    if (fsync(f->fd) != 0) {
+    if (fsync(f->probe.fd) != 0) {
         char why[128];
         return trm_fail(TRM_IO, "%s: cannot be synced: %s", f->path, strerror_r(errno, why, sizeof why));
     }
-    return compare_pieces(f);
+    return TRM_OK;
 }
 
-trm_status trm_h5_close(trm_h5_file *f) {
+trm_status trm_h5_end(trm_h5 *f) {
     if (!f) return TRM_OK;
     enter();
     trm_status s = f->writing ? finish(f) : TRM_OK;

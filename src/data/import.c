@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define DEFLATE_MOST 1040           /* deflate cannot shrink more than 1032 times */
+#define DEFLATE_MOST 1040 /* deflate cannot shrink more than 1032 times */
 #define READ_STEP (TRM_MIB)
 
 /* ---- written aside ---- */
@@ -55,8 +55,11 @@ static trm_status idx_head(gzFile z, const char *path, int rank, idx *out) {
     unsigned char head[16] = {0};
     TRM_TRY(gz_read(z, path, head, 4));
     if (head[0] != 0 || head[1] != 0)
-        return trm_fail(TRM_DATA, "%s: not an IDX file: it starts with bytes %02x %02x, not with zeros", path, head[0], head[1]);
-    if (head[2] != 8) return trm_fail(TRM_DATA, "%s: holds elements of IDX type %d, unsigned bytes (8) expected", path, head[2]);
+        return trm_fail(TRM_DATA, "%s: not an IDX file: it starts with bytes %02x %02x, not with zeros", path,
+                        head[0], head[1]);
+    if (head[2] != 8)
+        return trm_fail(TRM_DATA, "%s: holds elements of IDX type %d, unsigned bytes (8) expected", path,
+                        head[2]);
     if (head[3] != rank)
         return trm_fail(TRM_DATA, "%s: has %d dimensions, %d expected%s", path, head[3], rank,
                         head[3] == (rank == 3 ? 1 : 3) ? " (images and labels exchanged?)" : "");
@@ -67,7 +70,8 @@ static trm_status idx_head(gzFile z, const char *path, int rank, idx *out) {
         const unsigned char *p = head + 4 + 4 * i;
         out->dim[i] = (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
         if (out->dim[i] < 1) return trm_fail(TRM_DATA, "%s: dimension %d is 0", path, i);
-        if (!trm_mul_size(out->n, (size_t)out->dim[i], &out->n)) return trm_fail(TRM_DATA, "%s: claims an impossible size", path);
+        if (!trm_mul_size(out->n, (size_t)out->dim[i], &out->n))
+            return trm_fail(TRM_DATA, "%s: claims an impossible size", path);
     }
     return TRM_OK;
 }
@@ -76,14 +80,15 @@ static trm_status idx_body(gzFile z, const char *path, int64_t file_bytes, idx *
     char more, size[16];
     /* Before memory is taken for it: can the file hold what it claims? */
     if (out->n / DEFLATE_MOST > (size_t)file_bytes || (gzdirect(z) && out->n > (size_t)file_bytes))
-        return trm_fail(TRM_DATA, "%s: claims %s but has only %lld bytes", path, trm_human_bytes((double)out->n, size, sizeof size),
-                        (long long)file_bytes);
+        return trm_fail(TRM_DATA, "%s: claims %s but has only %lld bytes", path,
+                        trm_human_bytes((double)out->n, size, sizeof size), (long long)file_bytes);
     out->bytes = trm_alloc(out->n, "an IDX file");
     if (!out->bytes) return TRM_MEMORY;
     TRM_TRY(gz_read(z, path, out->bytes, out->n));
     int got = gzread(z, &more, 1), code;
     if (got < 0) return trm_fail(TRM_DATA, "%s: damaged: %s", path, gzerror(z, &code));
-    return got == 0 ? TRM_OK : trm_fail(TRM_DATA, "%s: goes on behind the %zu bytes that it claims", path, out->n);
+    return got == 0 ? TRM_OK
+                    : trm_fail(TRM_DATA, "%s: goes on behind the %zu bytes that it claims", path, out->n);
 }
 
 static trm_status idx_read(const char *path, int rank, idx *out) {
@@ -119,8 +124,8 @@ trm_status trm_import_mnist(const char *images, const char *labels, const char *
     trm_status s = idx_read(images, 3, &m.images);
     if (s == TRM_OK) s = idx_read(labels, 1, &m.labels);
     if (s == TRM_OK && m.images.dim[0] != m.labels.dim[0])
-        s = trm_fail(TRM_DATA, "%s: has %lld images but %s has %lld labels", images, (long long)m.images.dim[0], labels,
-                     (long long)m.labels.dim[0]);
+        s = trm_fail(TRM_DATA, "%s: has %lld images but %s has %lld labels", images,
+                     (long long)m.images.dim[0], labels, (long long)m.labels.dim[0]);
     if (s == TRM_OK) s = trm_h5_replace(out, write_mnist, &m);
     if (s == TRM_OK && samples) *samples = m.images.dim[0];
     trm_free(m.images.bytes);
@@ -145,7 +150,9 @@ static trm_status text_size(const text *t, int64_t *bytes) {
         close(fd);
         *bytes += size;
     }
-    return *bytes > 0 ? TRM_OK : trm_fail(TRM_DATA, "%s: there is no text to import", t->n_files > 0 ? t->files[0] : "no file is named");
+    return *bytes > 0 ? TRM_OK
+                      : trm_fail(TRM_DATA, "%s: there is no text to import",
+                                 t->n_files > 0 ? t->files[0] : "no file is named");
 }
 
 static trm_status put_text(trm_h5_file *f, const char *path, int64_t *at, char *buf) {
@@ -156,7 +163,7 @@ static trm_status put_text(trm_h5_file *f, const char *path, int64_t *at, char *
     for (int64_t done = 0; done < size && s == TRM_OK; done += READ_STEP) {
         int64_t n = trm_min64(READ_STEP, size - done);
         s = trm_pread_all(fd, path, buf, (size_t)n, (uint64_t)done);
-        if (s == TRM_OK) s = trm_h5_put(f, "tokens", TRM_U8, *at, n, buf);
+        if (s == TRM_OK) s = trm_h5_put(f, "tokens", TRM_U8, *at, n, 1, buf);
         *at += n;
     }
     close(fd);
@@ -172,7 +179,8 @@ static trm_status write_text(trm_h5_file *f, const void *ctx) {
     trm_status s = buf ? TRM_OK : TRM_MEMORY;
     for (int i = 0; i < t->n_files && s == TRM_OK; i++) s = put_text(f, t->files[i], &at, buf);
     trm_free(buf);
-    if (s == TRM_OK && at != t->bytes) s = trm_fail(TRM_DATA, "%s: was changed while it was read", t->files[0]);
+    if (s == TRM_OK && at != t->bytes)
+        s = trm_fail(TRM_DATA, "%s: was changed while it was read", t->files[0]);
     return s;
 }
 

@@ -2,18 +2,17 @@
 #include "data_impl.h"
 #include <string.h>
 
-#define TABLE_LIMIT 4000            /* 1.10 needs time with the square of the chunks to tell where they are */
 #define BOMB_FLOOR ((uint64_t)1 << 30)
-#define BOMB_RATIO 1100             /* deflate cannot shrink more than 1032 times */
-#define BIG_CHUNK (64 * TRM_MIB)
+#define BOMB_RATIO 1100 /* deflate cannot shrink more than 1032 times */
 
 static const struct {
     int id;
     const char *name;
 } known_filters[] = {
-    {1, "gzip"},        {2, "shuffle"},  {3, "fletcher32"}, {4, "szip"},     {5, "nbit"},      {6, "scaleoffset"},
-    {305, "lzo"},       {307, "bzip2"},  {32000, "lzf"},    {32001, "blosc"}, {32004, "lz4"},   {32008, "bitshuffle"},
-    {32013, "zfp"},     {32015, "zstd"}, {32017, "sz"},     {32026, "blosc2"},
+    {1, "gzip"},    {2, "shuffle"},     {3, "fletcher32"}, {4, "szip"},
+    {5, "nbit"},    {6, "scaleoffset"}, {305, "lzo"},      {307, "bzip2"},
+    {32000, "lzf"}, {32001, "blosc"},   {32004, "lz4"},    {32008, "bitshuffle"},
+    {32013, "zfp"}, {32015, "zstd"},    {32017, "sz"},     {32026, "blosc2"},
 };
 
 /* ---- texts ---- */
@@ -45,7 +44,7 @@ const char *trm_filter_text(const trm_h5_filter *f) {
 #define SHOWN 12
 
 typedef struct shelf {
-    trm_h5_file *f;
+    trm_h5 *f;
     trm_str text;
     char *name[SHOWN + 1];
     int n, more;
@@ -80,7 +79,7 @@ static void empty_shelf(shelf *s) {
     for (int i = 0; i < s->n; i++) trm_free(s->name[i]);
 }
 
-static trm_status missing(trm_h5_file *f, const char *key, const char *name) {
+static trm_status missing(trm_h5 *f, const char *key, const char *name) {
     shelf s = {.f = f};
     fill_shelf(&s, "/");
     const char *near = trm_nearest(name, (const char *const *)s.name);
@@ -93,26 +92,26 @@ static trm_status missing(trm_h5_file *f, const char *key, const char *name) {
     return r;
 }
 
-static trm_status is_group(trm_h5_file *f, const char *key, const char *name) {
+static trm_status is_group(trm_h5 *f, const char *key, const char *name) {
     shelf s = {.f = f};
     fill_shelf(&s, name);
-    trm_status r = trm_fail(TRM_DATA, "%s: '%s' is a group, not a data set; it contains: %s", trm_h5_path(f), name,
-                            s.n > 0 ? trm_str_get(&s.text) : "no data set");
+    trm_status r = trm_fail(TRM_DATA, "%s: '%s' is a group, not a data set; it contains: %s", trm_h5_path(f),
+                            name, s.n > 0 ? trm_str_get(&s.text) : "no data set");
     if (s.n > 0) trm_hint("`data.%s: %s`", key, s.name[0]);
     empty_shelf(&s);
     return r;
 }
 
-static trm_status is_link(trm_h5_file *f, const char *key, const trm_h5_found *found) {
+static trm_status is_link(trm_h5 *f, const char *key, const trm_h5_found *found) {
     const char *path = trm_h5_path(f);
     trm_status r;
     if (found->kind == TRM_H5_SOFT) {
-        r = trm_fail(TRM_DATA, "%s: '%s' is a soft link to '%s', which %s; links are not followed", path, found->at,
-                     found->target, found->target_exists ? "exists" : "does not exist");
+        r = trm_fail(TRM_DATA, "%s: '%s' is a soft link to '%s', which %s; links are not followed", path,
+                     found->at, found->target, found->target_exists ? "exists" : "does not exist");
         if (found->target_exists) trm_hint("name its target: `data.%s: %s`", key, found->target);
     } else if (found->kind == TRM_H5_EXTERNAL) {
-        r = trm_fail(TRM_DATA, "%s: '%s' is an external link to %s; links to other files are not followed", path,
-                     found->at, found->target);
+        r = trm_fail(TRM_DATA, "%s: '%s' is an external link to %s; links to other files are not followed",
+                     path, found->at, found->target);
         trm_hint("name that file itself under `data.train`");
     } else {
         r = trm_fail(TRM_DATA, "%s: '%s' is a link of an unknown kind; it is not followed", path, found->at);
@@ -120,25 +119,26 @@ static trm_status is_link(trm_h5_file *f, const char *key, const trm_h5_found *f
     return r;
 }
 
-static trm_status judge_found(trm_h5_file *f, const char *key, const char *name, const trm_h5_found *found) {
+static trm_status judge_found(trm_h5 *f, const char *key, const char *name, const trm_h5_found *found) {
     switch (found->kind) {
     case TRM_H5_DATASET: return TRM_OK;
     case TRM_H5_MISSING: return missing(f, key, name);
     case TRM_H5_GROUP: return is_group(f, key, name);
-    case TRM_H5_TYPE: return trm_fail(TRM_DATA, "%s: '%s' is a committed data type, not a data set", trm_h5_path(f), name);
+    case TRM_H5_TYPE:
+        return trm_fail(TRM_DATA, "%s: '%s' is a committed data type, not a data set", trm_h5_path(f), name);
     default: return is_link(f, key, found);
     }
 }
 
 /* The first of the common names that is there; the first one of all where none is, for the sentence. */
-static const char *pick(trm_h5_file *f, const char *const *common) {
+static const char *pick(trm_h5 *f, const char *const *common) {
     trm_h5_found found;
     for (const char *const *c = common; *c; c++)
         if (trm_h5_look(f, *c, &found) == TRM_OK && found.kind != TRM_H5_MISSING) return *c;
     return common[0];
 }
 
-trm_status trm_judge_find(trm_h5_file *f, const char *key, const char *name, const char *const *common, char **out,
+trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *const *common, char **out,
                           trm_h5_facts *facts) {
     trm_h5_found found;
     if (!name) name = pick(f, common);
@@ -160,13 +160,23 @@ static trm_status judge_type(const char *path, const char *name, const char *key
         return s;
     }
     bool holds = x->cls != TRM_H5_COMPOUND;
-    trm_status s = trm_fail(TRM_DATA, "%s: '%s' %s %s, numbers expected", path, name, holds ? "holds" : "is a", x->type_text);
+    trm_status s = trm_fail(TRM_DATA, "%s: '%s' %s %s, numbers expected", path, name,
+                            holds ? "holds" : "is a", x->type_text);
     switch (x->cls) {
     case TRM_H5_STRING:
-    case TRM_H5_VLEN_STRING: trm_hint("store class numbers from 0 instead of names under `data.%s`", key); break;
-    case TRM_H5_VLEN: trm_hint("encoded images? store decoded arrays of one shape under `data.%s`", key); break;
-    case TRM_H5_COMPOUND: trm_hint("store the member that is meant as a data set of its own, and name it under `data.%s`", key); break;
-    case TRM_H5_OPAQUE: trm_hint(x->type_bytes == 2 ? "bfloat16 saved by Keras? store it as float32" : "store it as plain numbers"); break;
+    case TRM_H5_VLEN_STRING:
+        trm_hint("store class numbers from 0 instead of names under `data.%s`", key);
+        break;
+    case TRM_H5_VLEN:
+        trm_hint("encoded images? store decoded arrays of one shape under `data.%s`", key);
+        break;
+    case TRM_H5_COMPOUND:
+        trm_hint("store the member that is meant as a data set of its own, and name it under `data.%s`", key);
+        break;
+    case TRM_H5_OPAQUE:
+        trm_hint(x->type_bytes == 2 ? "bfloat16 saved by Keras? store it as float32"
+                                    : "store it as plain numbers");
+        break;
     case TRM_H5_ARRAY: trm_hint("store the array's dimensions as dimensions of the data set"); break;
     default: trm_hint("store it as plain numbers, such as uint8 or float32"); break;
     }
@@ -177,7 +187,8 @@ static trm_status judge_type(const char *path, const char *name, const char *key
 static bool claimed_bytes(const trm_h5_facts *x, uint64_t *bytes) {
     *bytes = x->type_bytes;
     for (int i = 0; i < x->rank; i++)
-        if (__builtin_mul_overflow(*bytes, (uint64_t)x->dim[i], bytes) || *bytes > (uint64_t)1 << 56) return false;
+        if (__builtin_mul_overflow(*bytes, (uint64_t)x->dim[i], bytes) || *bytes > (uint64_t)1 << 56)
+            return false;
     return true;
 }
 
@@ -186,40 +197,52 @@ static trm_status judge_shape(const char *path, const char *name, const trm_h5_f
     uint64_t claim;
     if (x->rank < 0) return trm_fail(TRM_DATA, "%s: '%s' has no shape (a null data space)", path, name);
     if (x->rank == 0)
-        return trm_fail(TRM_DATA, "%s: '%s' is a scalar; at least one dimension is needed (samples first)", path, name);
+        return trm_fail(TRM_DATA, "%s: '%s' is a scalar; at least one dimension is needed (samples first)",
+                        path, name);
     if (x->rank > TRM_STRETCH_RANK)
-        return trm_fail(TRM_DATA, "%s: '%s' has %d dimensions, at most %d are read", path, name, x->rank, TRM_STRETCH_RANK);
+        return trm_fail(TRM_DATA, "%s: '%s' has %d dimensions, at most %d are read", path, name, x->rank,
+                        TRM_STRETCH_RANK);
     trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims);
     if (x->dim[0] == 0) return trm_fail(TRM_DATA, "%s: '%s' has 0 samples", path, name);
     for (int i = 1; i < x->rank; i++)
-        if (x->dim[i] == 0) return trm_fail(TRM_DATA, "%s: '%s' has samples without elements: %s", path, name, dims);
-    if (!claimed_bytes(x, &claim)) return trm_fail(TRM_DATA, "%s: '%s' claims an impossible shape %s", path, name, dims);
+        if (x->dim[i] == 0)
+            return trm_fail(TRM_DATA, "%s: '%s' has samples without elements: %s", path, name, dims);
+    if (!claimed_bytes(x, &claim))
+        return trm_fail(TRM_DATA, "%s: '%s' claims an impossible shape %s", path, name, dims);
     return TRM_OK;
 }
 
-static trm_status judge_storage(const trm_h5_file *f, const char *name, const trm_h5_facts *x) {
+static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_facts *x) {
     const char *path = trm_h5_path(f);
     char claim_text[16], stored_text[16];
     uint64_t claim = 0;
     if (x->layout == TRM_H5_VIRTUAL) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' is a virtual data set over other files; it is refused, for a missing source would "
-                                "silently read as fill values", path, name);
+        trm_status s = trm_fail(
+            TRM_DATA,
+            "%s: '%s' is a virtual data set over other files; it is refused, for a missing source would "
+            "silently read as fill values",
+            path, name);
         trm_hint("list its source files under `data.train`");
         return s;
     }
     if (x->n_external > 0)
-        return trm_fail(TRM_DATA, "%s: '%s' keeps its bytes in another file (%s); external raw storage is refused", path,
-                        name, x->external);
+        return trm_fail(TRM_DATA,
+                        "%s: '%s' keeps its bytes in another file (%s); external raw storage is refused",
+                        path, name, x->external);
     (void)claimed_bytes(x, &claim);
     trm_human_bytes((double)claim, claim_text, sizeof claim_text);
     trm_human_bytes((double)x->stored, stored_text, sizeof stored_text);
     if (x->stored == 0)
-        return trm_fail(TRM_DATA, "%s: '%s' claims %s but stores 0 bytes (never written?)", path, name, claim_text);
+        return trm_fail(TRM_DATA, "%s: '%s' claims %s but stores 0 bytes (never written?)", path, name,
+                        claim_text);
     if (x->stored > (uint64_t)trm_h5_size(f))
-        return trm_fail(TRM_DATA, "%s: '%s' says that it stores %s, more than the whole file", path, name, stored_text);
+        return trm_fail(TRM_DATA, "%s: '%s' says that it stores %s, more than the whole file", path, name,
+                        stored_text);
     if (claim > BOMB_FLOOR && claim / BOMB_RATIO > x->stored)
-        return trm_fail(TRM_DATA, "%s: '%s' claims %s but stores %s: it was hardly written, or is meant to fill the memory",
-                        path, name, claim_text, stored_text);
+        return trm_fail(
+            TRM_DATA,
+            "%s: '%s' claims %s but stores %s: it was hardly written, or is meant to fill the memory", path,
+            name, claim_text, stored_text);
     return TRM_OK;
 }
 
@@ -227,131 +250,19 @@ static trm_status judge_filters(const char *path, const char *name, const trm_h5
     for (int i = 0; i < x->n_filters; i++) {
         const trm_h5_filter *f = &x->filter[i];
         if (f->available || f->id == TRM_FILTER_LZF) continue;
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' needs HDF5 filter %d (%s), which is not available; plug-ins are not loaded",
-                                path, name, f->id, trm_filter_text(f));
+        trm_status s = trm_fail(
+            TRM_DATA, "%s: '%s' needs HDF5 filter %d (%s), which is not available; plug-ins are not loaded",
+            path, name, f->id, trm_filter_text(f));
         trm_hint("convert it where the filter is installed: h5repack -f GZIP=1 in.h5 out.h5");
         return s;
     }
     return TRM_OK;
 }
 
-trm_status trm_judge_set(trm_h5_file *f, const char *name, const char *key, const trm_h5_facts *x) {
+trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *x) {
     const char *path = trm_h5_path(f);
     TRM_TRY(judge_type(path, name, key, x));
     TRM_TRY(judge_shape(path, name, x));
     TRM_TRY(judge_storage(f, name, x));
     return judge_filters(path, name, x);
-}
-
-/* ---- layout ---- */
-
-/* Filters that we undo ourselves, one compressor at most. */
-static bool own_filters(const trm_h5_facts *x, trm_stretch *out) {
-    int compressors = 0;
-    if (x->odd_edges || x->n_filters > TRM_STRETCH_FILTERS) return false;
-    for (int i = 0; i < x->n_filters; i++) {
-        int id = x->filter[i].id;
-        bool compressor = id == TRM_FILTER_DEFLATE || id == TRM_FILTER_LZF;
-        if (!compressor && id != TRM_FILTER_SHUFFLE && id != TRM_FILTER_FLETCHER) return false;
-        if (id == TRM_FILTER_SHUFFLE && (x->filter[i].param == 0 || x->filter[i].param > 4096)) return false;
-        compressors += compressor;
-        out->filter[i] = (trm_filter){id, x->filter[i].param};
-    }
-    out->n_filters = x->n_filters;
-    return compressors <= 1;
-}
-
-static trm_status judge_chunk_size(const char *path, const char *name, const trm_stretch *p) {
-    size_t band;
-    char text[16];
-    for (int i = 0; i < p->rank; i++)
-        if (p->chunk[i] < 1) return trm_fail(TRM_DATA, "%s: '%s' has damaged chunk sizes", path, name);
-    if (!trm_stretch_band_bytes(p, &band)) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' has chunks of %lld samples: more than %s have to be decoded at once", path,
-                                name, (long long)p->chunk[0], trm_human_bytes((double)TRM_BAND_LIMIT, text, sizeof text));
-        trm_hint("h5repack -l %s:CHUNK=... with chunks of 64 KiB to 1 MiB that hold whole samples", name);
-        return s;
-    }
-    if (band > BIG_CHUNK)
-        trm_log(TRM_LOG_WARN, "%s: '%s': chunks of %lld samples (%s) are slow to read in random order; 64 KiB to 1 MiB are good",
-                path, name, (long long)p->chunk[0], trm_human_bytes((double)band, text, sizeof text));
-    return TRM_OK;
-}
-
-/* The first stretch of samples that no chunk was written for. */
-static void warn_of_holes(const char *path, const char *name, const trm_h5_facts *x, const trm_stretch *p) {
-    int64_t grid = trm_stretch_grid(p), across = grid / ((p->dim[0] - 1) / p->chunk[0] + 1), first = -1, last = -1;
-    if (x->chunks_written >= grid) return;
-    for (int64_t i = 0; p->table && i < grid; i++) {
-        if (p->table[i].offset != TRM_NO_ADDRESS) {
-            if (first >= 0) break;
-            continue;
-        }
-        if (first < 0) first = i / across * p->chunk[0];
-        last = trm_min64((i / across + 1) * p->chunk[0], p->dim[0]) - 1;
-    }
-    if (first >= 0)
-        trm_log(TRM_LOG_WARN, "%s: '%s': only %lld of %lld chunks were ever written; samples %lld to %lld read as the fill value",
-                path, name, (long long)x->chunks_written, (long long)grid, (long long)first, (long long)last);
-    else
-        trm_log(TRM_LOG_WARN, "%s: '%s': only %lld of %lld chunks were ever written; the others read as the fill value", path,
-                name, (long long)x->chunks_written, (long long)grid);
-}
-
-static trm_status check_addresses(trm_h5_file *f, const char *name, const trm_stretch *p) {
-    uint64_t size = (uint64_t)trm_h5_size(f);
-    for (int64_t i = 0; i < p->n_chunks; i++) {
-        const trm_chunk *c = &p->table[i];
-        if (c->offset == TRM_NO_ADDRESS || (c->offset <= size && c->bytes <= size - c->offset)) continue;
-        return trm_fail(TRM_DATA, "%s: '%s': chunk %lld lies outside of the file (byte %llu of %llu)", trm_h5_path(f), name,
-                        (long long)i, (unsigned long long)c->offset, (unsigned long long)size);
-    }
-    return TRM_OK;
-}
-
-static trm_status place_chunks(trm_h5_file *f, const char *name, const trm_h5_facts *x, trm_stretch *p) {
-    bool usable = false;
-    int64_t grid = trm_stretch_grid(p);
-    p->layout = own_filters(x, p) ? TRM_LAY_CALLS : TRM_LAY_LIBRARY;
-    if (p->layout == TRM_LAY_LIBRARY || grid > TABLE_LIMIT || x->chunks_written > TABLE_LIMIT) return TRM_OK;
-    p->table = trm_alloc_array((size_t)grid, sizeof *p->table, "a table of chunks");
-    if (!p->table) return TRM_MEMORY;
-    TRM_TRY(trm_h5_chunk_table(f, name, x, p->table, grid, &usable));
-    if (!usable) {
-        trm_free(p->table);
-        p->table = NULL;
-        return TRM_OK;
-    }
-    p->n_chunks = grid;
-    p->layout = TRM_LAY_CHUNKED;
-    return check_addresses(f, name, p);
-}
-
-static trm_status place_contiguous(trm_h5_file *f, const char *name, const trm_h5_facts *x, trm_stretch *p) {
-    uint64_t claim = 0;
-    bool usable = false;
-    (void)claimed_bytes(x, &claim);
-    p->layout = TRM_LAY_LIBRARY;
-    if (x->layout == TRM_H5_COMPACT || x->offset == TRM_NO_ADDRESS) return TRM_OK;
-    uint64_t size = (uint64_t)trm_h5_size(f);
-    if (x->stored < claim || x->offset > size || claim > size - x->offset)
-        return trm_fail(TRM_DATA, "%s: '%s' needs %llu bytes at byte %llu, the file has %llu", trm_h5_path(f), name,
-                        (unsigned long long)claim, (unsigned long long)x->offset, (unsigned long long)size);
-    TRM_TRY(trm_h5_check_offset(f, name, x, &usable));
-    if (!usable) return TRM_OK;
-    p->layout = TRM_LAY_CONTIGUOUS;
-    p->offset = x->offset;
-    return TRM_OK;
-}
-
-trm_status trm_judge_stretch(trm_h5_file *f, const char *name, const trm_h5_facts *x, int file, trm_stretch *out) {
-    *out = (trm_stretch){.file = file, .stored = x->type, .swap = x->swap, .rank = x->rank, .rows = x->dim[0]};
-    memcpy(out->fill, x->fill, sizeof out->fill);
-    for (int i = 0; i < x->rank; i++) out->dim[i] = out->chunk[i] = x->dim[i];
-    if (x->layout != TRM_H5_CHUNKED) return place_contiguous(f, name, x, out);
-    for (int i = 0; i < x->rank; i++) out->chunk[i] = x->chunk[i];
-    TRM_TRY(judge_chunk_size(trm_h5_path(f), name, out));
-    TRM_TRY(place_chunks(f, name, x, out));
-    warn_of_holes(trm_h5_path(f), name, x, out);
-    return TRM_OK;
 }

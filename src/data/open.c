@@ -3,9 +3,9 @@
 #include "data_impl.h"
 #include <string.h>
 
-#define SCAN_LIMIT (256 * TRM_MIB)  /* floats that are not kept are still looked at up to here */
+#define SCAN_LIMIT (256 * TRM_MIB) /* floats that are not kept are still looked at up to here */
 #define TOKEN_SCAN_LIMIT TRM_GIB
-#define LABEL_LIMIT (64 * TRM_MIB)  /* targets up to here are kept whatever the cache says */
+#define LABEL_LIMIT (64 * TRM_MIB) /* targets up to here are kept whatever the cache says */
 #define MOST_FILES 1000000
 
 static const char *const input_names[] = {"data", "x", "images", "tokens", NULL};
@@ -44,7 +44,9 @@ static size_t column_bytes(const trm_column *c) {
 
 static bool compressed(const trm_column *c) {
     for (int i = 0; i < c->n_parts; i++)
-        if (c->part[i].layout != TRM_LAY_CONTIGUOUS && (c->part[i].n_filters > 0 || c->part[i].layout == TRM_LAY_LIBRARY)) return true;
+        if (c->part[i].layout != TRM_LAY_CONTIGUOUS &&
+            (c->part[i].n_filters > 0 || c->part[i].layout == TRM_LAY_LIBRARY))
+            return true;
     return false;
 }
 
@@ -52,20 +54,26 @@ static void decide_memory(trm_dataset *d, const trm_data_spec *spec) {
     size_t limit = spec->cache_limit ? spec->cache_limit : trm_free_memory() / 4;
     size_t x = column_bytes(&d->x), y = d->has_y ? column_bytes(&d->y) : 0;
     d->must_keep = spec->cache == TRM_CACHE_ON;
-    d->keep_y = d->has_y && (y <= LABEL_LIMIT || d->must_keep || (spec->cache == TRM_CACHE_AUTO && y <= limit));
+    d->keep_y =
+        d->has_y && (y <= LABEL_LIMIT || d->must_keep || (spec->cache == TRM_CACHE_AUTO && y <= limit));
     d->keep_x = d->must_keep || (spec->cache == TRM_CACHE_AUTO && x <= limit && y <= limit - x);
-    d->budget = trm_min64((int64_t)limit, (int64_t)(spec->cache == TRM_CACHE_OFF ? LABEL_LIMIT : limit));
+    d->budget = spec->cache == TRM_CACHE_OFF && limit > LABEL_LIMIT ? LABEL_LIMIT : limit;
     char size[16], most[16];
-    if (!d->keep_x && compressed(&d->x))
-        trm_log(TRM_LOG_WARN, "'%s' is compressed and too large to be kept in memory (%s, limit %s): reading it in random order is slow",
-                d->x.name, trm_human_bytes((double)x, size, sizeof size), trm_human_bytes((double)limit, most, sizeof most));
+    if (!d->keep_x && x > d->budget && compressed(&d->x))
+        trm_log(
+            TRM_LOG_WARN,
+            "'%s' is compressed and not kept in memory (%s, limit %s): reading it in random order is slow",
+            d->x.name, trm_human_bytes((double)x, size, sizeof size),
+            trm_human_bytes((double)d->budget, most, sizeof most));
 }
 
 /* ---- shapes ---- */
 
 static bool is_int(trm_dtype t) { return !trm_dtype_is_float(t); }
 
-static trm_shape sample_shape(const trm_h5_facts *facts) { return trm_shape_from(facts->rank - 1, facts->dim + 1); }
+static trm_shape sample_shape(const trm_h5_facts *facts) {
+    return trm_shape_from(facts->rank - 1, facts->dim + 1);
+}
 
 /* Equal where dims of 1 do not count. */
 static bool same_but_ones(const trm_shape *a, const trm_shape *b) {
@@ -79,7 +87,8 @@ static bool same_but_ones(const trm_shape *a, const trm_shape *b) {
 }
 
 static bool is_hwc_of(const trm_shape *hwc, const trm_shape *chw) {
-    return hwc->rank == 3 && chw->rank == 3 && hwc->dim[0] == chw->dim[1] && hwc->dim[1] == chw->dim[2] && hwc->dim[2] == chw->dim[0];
+    return hwc->rank == 3 && chw->rank == 3 && hwc->dim[0] == chw->dim[1] && hwc->dim[1] == chw->dim[2] &&
+           hwc->dim[2] == chw->dim[0];
 }
 
 static void list_text(const trm_shape *s, char *buf, size_t cap) {
@@ -90,15 +99,17 @@ static void list_text(const trm_shape *s, char *buf, size_t cap) {
 }
 
 /* The sentence and the hint where samples are not of the shape that is wanted. */
-static trm_status shape_fault(const char *path, const char *name, const trm_shape *have, const trm_shape *want, const char *who) {
+static trm_status shape_fault(const char *path, const char *name, const trm_shape *have,
+                              const trm_shape *want, const char *who) {
     char a[80], b[80], list[96];
     trm_shape_text(have, a, sizeof a);
     trm_shape_text(want, b, sizeof b);
     list_text(want, list, sizeof list);
     int64_t n = trm_shape_valid(want) ? trm_shape_count(want) : -1;
     if (is_hwc_of(have, want)) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' samples are %s, %s %s: channels last?", path, name, a, who, b);
-        trm_hint("`data.hwc: true`");
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: '%s' samples are %s, %s %s: channels last?", path, name, a, who, b);
+        trm_hint("`data.layout: hwc`");
         return s;
     }
     trm_status s = trm_fail(TRM_DATA, "%s: '%s' samples are %s, %s %s", path, name, a, who, b);
@@ -107,7 +118,8 @@ static trm_status shape_fault(const char *path, const char *name, const trm_shap
     return s;
 }
 
-static trm_status settle_x_samples(trm_dataset *d, const trm_data_spec *spec, const char *path, const trm_h5_facts *facts) {
+static trm_status settle_x_samples(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                                   const trm_h5_facts *facts) {
     trm_shape stored = sample_shape(facts), *x = &d->info.x;
     d->info.x_hwc = spec->hwc;
     if (spec->shape.rank > 0) {
@@ -126,13 +138,15 @@ static trm_status settle_x_samples(trm_dataset *d, const trm_data_spec *spec, co
         *x = trm_shape_of(3, 1, stored.dim[0], stored.dim[1]);
     } else {
         char text[80];
-        return trm_fail(TRM_DATA, "%s: '%s' samples are %s: (H,W,C) asked for by `data.hwc`; give `data.shape` too", path, d->x.name,
-                        trm_shape_text(&stored, text, sizeof text));
+        return trm_fail(TRM_DATA,
+                        "%s: '%s' samples are %s: (H,W,C) asked for by `data.layout`; give `data.shape` too",
+                        path, d->x.name, trm_shape_text(&stored, text, sizeof text));
     }
     return TRM_OK;
 }
 
-static trm_status settle_stream(trm_dataset *d, const trm_data_spec *spec, const char *path, const trm_h5_facts *x) {
+static trm_status settle_stream(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                                const trm_h5_facts *x) {
     char dims[128];
     d->info.x = d->info.y = trm_shape_of(1, spec->window);
     if (d->x.row_elems == 1) return TRM_OK;
@@ -140,15 +154,17 @@ static trm_status settle_stream(trm_dataset *d, const trm_data_spec *spec, const
                     trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims));
 }
 
-static trm_status settle_rows(trm_dataset *d, const trm_data_spec *spec, const char *path, const trm_h5_facts *x) {
+static trm_status settle_rows(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                              const trm_h5_facts *x) {
     char dims[128];
     int64_t t = x->rank == 2 ? x->dim[1] - (d->has_y ? 0 : 1) : 0;
     if (x->rank != 2 || t < 1)
-        return trm_fail(TRM_DATA, "%s: '%s' is %s, rows of tokens are (N,T+1), or (N,T) with a target", path, d->x.name,
-                        trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims));
+        return trm_fail(TRM_DATA, "%s: '%s' is %s, rows of tokens are (N,T+1), or (N,T) with a target", path,
+                        d->x.name, trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims));
     if (spec->window > 0 && spec->window != t) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' has rows of %lld tokens, enough for windows of %lld, but %lld are asked for", path,
-                                d->x.name, (long long)x->dim[1], (long long)t, (long long)spec->window);
+        trm_status s = trm_fail(
+            TRM_DATA, "%s: '%s' has rows of %lld tokens, enough for windows of %lld, but %lld are asked for",
+            path, d->x.name, (long long)x->dim[1], (long long)t, (long long)spec->window);
         trm_hint("`data.window: %lld`", (long long)t);
         return s;
     }
@@ -156,20 +172,25 @@ static trm_status settle_rows(trm_dataset *d, const trm_data_spec *spec, const c
     return TRM_OK;
 }
 
-static trm_status settle_x(trm_dataset *d, const trm_data_spec *spec, const char *path, const trm_h5_facts *x) {
+static trm_status settle_x(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                           const trm_h5_facts *x) {
     trm_data_kind kind = spec->kind;
     if (kind == TRM_DATA_AUTO)
-        kind = spec->window <= 0 ? TRM_DATA_SAMPLES : x->rank == 2 && x->dim[1] > 1 ? TRM_DATA_TOKEN_ROWS : TRM_DATA_TOKEN_STREAM;
+        kind = spec->window <= 0               ? TRM_DATA_SAMPLES
+               : x->rank == 2 && x->dim[1] > 1 ? TRM_DATA_TOKEN_ROWS
+                                               : TRM_DATA_TOKEN_STREAM;
     d->info.kind = kind;
     if (kind == TRM_DATA_SAMPLES) return settle_x_samples(d, spec, path, x);
     d->info.y_is_class = true;
     if (!is_int(x->type)) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' is %s, tokens are integers", path, d->x.name, x->type_text);
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: '%s' is %s, tokens are integers", path, d->x.name, x->type_text);
         trm_hint("leave out `data.window` where these are no tokens");
         return s;
     }
     if (kind == TRM_DATA_TOKEN_ROWS) return settle_rows(d, spec, path, x);
-    if (spec->window < 1) return trm_fail(TRM_DATA, "a stream of tokens needs `data.window`, the tokens of one sample");
+    if (spec->window < 1)
+        return trm_fail(TRM_DATA, "a stream of tokens needs `data.window`, the tokens of one sample");
     return settle_stream(d, spec, path, x);
 }
 
@@ -179,11 +200,13 @@ static trm_status no_class(const char *path, const char *name, const trm_h5_fact
     char dims[128];
     trm_dims_text(y->dim, y->rank, 0, dims, sizeof dims);
     trm_status s = trm_fail(TRM_DATA, "%s: '%s' is %s %s: %s", path, name, y->type_text, dims, why);
-    trm_hint("store class numbers (argmax of the rows); numbers to regress are read with `data.float_target: true`");
+    trm_hint("store class numbers (argmax of the rows); numbers to regress are read with `data.target_type: "
+             "float`");
     return s;
 }
 
-static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char *path, const trm_h5_facts *y) {
+static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                           const trm_h5_facts *y) {
     trm_shape shape = sample_shape(y);
     trm_data_info *info = &d->info;
     if (info->kind == TRM_DATA_TOKEN_ROWS) {
@@ -197,56 +220,68 @@ static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char
     }
     info->y_is_class = true;
     if (trm_shape_count(&shape) == 1) return TRM_OK;
-    return no_class(path, d->y.name, y, is_int(y->type) ? "one class number per sample expected" : "one-hot? one class number per sample expected");
+    return no_class(path, d->y.name, y,
+                    is_int(y->type) ? "one class number per sample expected"
+                                    : "one-hot? one class number per sample expected");
 }
 
 /* ---- one file ---- */
 
-static trm_dtype column_type(trm_dtype stored) { return stored == TRM_F16 || stored == TRM_BF16 ? TRM_F32 : stored; }
+static trm_dtype column_type(trm_dtype stored) {
+    return stored == TRM_F16 || stored == TRM_BF16 ? TRM_F32 : stored;
+}
 
-static trm_status same_length(const char *path, const trm_dataset *d, const trm_h5_facts *x, const trm_h5_facts *y) {
+static trm_status same_length(const char *path, const trm_dataset *d, const trm_h5_facts *x,
+                              const trm_h5_facts *y) {
     char dims[128];
     if (x->dim[0] == y->dim[0]) return TRM_OK;
     if (x->rank > 1 && x->dim[x->rank - 1] == y->dim[0]) {
-        trm_status s = trm_fail(TRM_DATA, "%s: '%s' is %s: its first dimension %lld does not match the %lld of '%s' (samples last, as MATLAB "
-                                "and Fortran write?)", path, d->x.name, trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims),
+        trm_status s = trm_fail(TRM_DATA,
+                                "%s: '%s' is %s: its first dimension %lld does not match the %lld of '%s' "
+                                "(samples last, as MATLAB "
+                                "and Fortran write?)",
+                                path, d->x.name, trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims),
                                 (long long)x->dim[0], (long long)y->dim[0], d->y.name);
         trm_hint("convert the file: the dimension of samples comes first");
         return s;
     }
-    return trm_fail(TRM_DATA, "%s: '%s' has %lld samples but '%s' has %lld", path, d->x.name, (long long)x->dim[0], d->y.name,
-                    (long long)y->dim[0]);
+    return trm_fail(TRM_DATA, "%s: '%s' has %lld samples but '%s' has %lld", path, d->x.name,
+                    (long long)x->dim[0], d->y.name, (long long)y->dim[0]);
 }
 
 /* Later files have to be like the first one. */
-static trm_status agree(const trm_dataset *d, const trm_column *c, const char *path, const trm_h5_facts *facts) {
+static trm_status agree(const trm_dataset *d, const trm_column *c, const char *path,
+                        const trm_h5_facts *facts) {
     const trm_stretch *first = &c->part[0];
     const char *first_path = d->file[first->file].path;
     char a[128], b[128];
     bool same = facts->rank == first->rank;
     for (int i = 1; i < first->rank && same; i++) same = facts->dim[i] == first->dim[i];
     if (!same)
-        return trm_fail(TRM_DATA, "%s: '%s' samples are %s but %s has %s", path, c->name, trm_dims_text(facts->dim, facts->rank, 1, a, sizeof a),
-                        first_path, trm_dims_text(first->dim, first->rank, 1, b, sizeof b));
+        return trm_fail(TRM_DATA, "%s: '%s' samples are %s but %s has %s", path, c->name,
+                        trm_dims_text(facts->dim, facts->rank, 1, a, sizeof a), first_path,
+                        trm_dims_text(first->dim, first->rank, 1, b, sizeof b));
     if (column_type(facts->type) != column_type(first->stored))
-        return trm_fail(TRM_DATA, "%s: '%s' is %s but %s has %s", path, c->name, facts->type_text, first_path, trm_dtype_name(first->stored));
+        return trm_fail(TRM_DATA, "%s: '%s' is %s but %s has %s", path, c->name, facts->type_text, first_path,
+                        trm_dtype_name(first->stored));
     return TRM_OK;
 }
 
 static trm_status grow(trm_column *c) {
     if (c->n_parts < c->cap_parts) return TRM_OK;
     int cap = c->cap_parts ? 2 * c->cap_parts : 8;
-    void *more = trm_realloc(c->part, (size_t)c->n_parts * sizeof *c->part, (size_t)cap * sizeof *c->part, "a plan");
+    void *more =
+        trm_realloc(c->part, (size_t)c->n_parts * sizeof *c->part, (size_t)cap * sizeof *c->part, "a plan");
     if (!more) return TRM_MEMORY;
     c->part = more;
     c->cap_parts = cap;
     return TRM_OK;
 }
 
-static trm_status add_stretch(trm_column *c, trm_h5_file *f, const trm_h5_facts *facts, int file) {
+static trm_status add_stretch(trm_column *c, trm_h5 *f, const trm_h5_facts *facts, int file) {
     TRM_TRY(grow(c));
     trm_stretch *p = &c->part[c->n_parts];
-    trm_status s = trm_judge_stretch(f, c->name, facts, file, p);
+    trm_status s = trm_layout_stretch(f, c->name, facts, file, p);
     if (s == TRM_OK)
         c->n_parts++;
     else
@@ -255,8 +290,8 @@ static trm_status add_stretch(trm_column *c, trm_h5_file *f, const trm_h5_facts 
 }
 
 /* Finds the column in this file; its name is settled by the first file. */
-static trm_status find_column(trm_column *c, trm_h5_file *f, const char *key, const char *asked, const char *const *common,
-                              trm_h5_facts *facts) {
+static trm_status find_column(trm_column *c, trm_h5 *f, const char *key, const char *asked,
+                              const char *const *common, trm_h5_facts *facts) {
     char *name = NULL;
     TRM_TRY(trm_judge_find(f, key, c->name ? c->name : asked, common, &name, facts));
     trm_free(c->name);
@@ -275,7 +310,7 @@ static bool wants_target(const trm_data_spec *spec) {
     return spec->kind == TRM_DATA_SAMPLES || (spec->kind == TRM_DATA_AUTO && spec->window <= 0);
 }
 
-static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5_file *f, int file) {
+static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 *f, int file) {
     trm_h5_facts x, y;
     const char *path = trm_h5_path(f);
     bool first = d->x.n_parts == 0;
@@ -299,16 +334,16 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5_
 }
 
 static trm_status add_file(trm_dataset *d, const trm_data_spec *spec, const trm_path *path) {
-    trm_h5_file *f = NULL;
+    trm_h5 *f = NULL;
     trm_data_file *to = &d->file[d->n_files];
     to->path = trm_strdup(path->path);
     if (!to->path) return TRM_MEMORY;
     d->n_files++;
-    trm_status s = trm_h5_open(path->path, &f);
+    trm_status s = trm_h5_begin(path->path, false, &f);
     if (s == TRM_OK) {
         to->size = trm_h5_size(f);
         s = add_columns(d, spec, f, d->n_files - 1);
-        (void)!trm_h5_close(f);
+        (void)!trm_h5_end(f);
     }
     return s != TRM_OK && path->origin ? trm_prefix(s, "%s", path->origin) : s;
 }
@@ -317,8 +352,10 @@ static trm_status add_files(trm_dataset *d, const trm_data_spec *spec) {
     trm_paths paths = {0};
     TRM_TRY(trm_paths_expand(spec->files, spec->n_files, &paths));
     trm_status s = TRM_OK;
-    if (paths.n > MOST_FILES) s = trm_fail(TRM_DATA, "%d data files: at most %d are read", paths.n, MOST_FILES);
-    if (s == TRM_OK && !(d->file = trm_alloc_array((size_t)paths.n, sizeof *d->file, "a list of files"))) s = TRM_MEMORY;
+    if (paths.n > MOST_FILES)
+        s = trm_fail(TRM_DATA, "%d data files: at most %d are read", paths.n, MOST_FILES);
+    if (s == TRM_OK && !(d->file = trm_alloc_array((size_t)paths.n, sizeof *d->file, "a list of files")))
+        s = TRM_MEMORY;
     for (int i = 0; i < paths.n && s == TRM_OK; i++) s = add_file(d, spec, &paths.at[i]);
     trm_paths_free(&paths);
     return s;
@@ -348,8 +385,8 @@ static trm_status cut_rows(trm_dataset *d, const trm_data_spec *spec) {
     for (int i = 0; i < d->x.n_parts; i++) rows += d->x.part[i].rows;
     int64_t count = spec->count ? spec->count : rows - spec->first;
     if (spec->first < 0 || count < 1 || spec->first >= rows || count > rows - spec->first)
-        return trm_fail(TRM_DATA, "%s: rows %lld to %lld are asked for, there are %lld", d->file[0].path, (long long)spec->first,
-                        (long long)(spec->first + count - 1), (long long)rows);
+        return trm_fail(TRM_DATA, "%s: rows %lld to %lld are asked for, there are %lld", d->file[0].path,
+                        (long long)spec->first, (long long)(spec->first + count - 1), (long long)rows);
     cut_column(&d->x, spec->first, count);
     if (d->has_y) cut_column(&d->y, spec->first, count);
     return TRM_OK;
@@ -386,8 +423,8 @@ static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
     d->info.classes = spec->classes;
     TRM_TRY(trm_plan_index(d));
     if (d->info.samples < 1)
-        return trm_fail(TRM_DATA, "%s: '%s' has %lld tokens, too few for one window of %lld and its target", d->file[0].path, d->x.name,
-                        (long long)trm_rows(&d->x), (long long)d->info.x.dim[0]);
+        return trm_fail(TRM_DATA, "%s: '%s' has %lld tokens, too few for one window of %lld and its target",
+                        d->file[0].path, d->x.name, (long long)trm_rows(&d->x), (long long)d->info.x.dim[0]);
     TRM_TRY(trm_reader_new(d));
     decide_memory(d, spec);
     TRM_TRY(check_values(d));

@@ -50,9 +50,11 @@ static trm_status index_column(trm_column *c) {
 static trm_status index_windows(trm_dataset *d) {
     int64_t t = d->info.x.dim[0];
     trm_free(d->window_start);
-    d->window_start = trm_alloc_array((size_t)d->x.n_parts + 1, sizeof *d->window_start, "an index of windows");
+    d->window_start =
+        trm_alloc_array((size_t)d->x.n_parts + 1, sizeof *d->window_start, "an index of windows");
     if (!d->window_start) return TRM_MEMORY;
-    for (int i = 0; i < d->x.n_parts; i++) d->window_start[i + 1] = d->window_start[i] + (d->x.part[i].rows - 1) / t;
+    for (int i = 0; i < d->x.n_parts; i++)
+        d->window_start[i + 1] = d->window_start[i] + (d->x.part[i].rows - 1) / t;
     return TRM_OK;
 }
 
@@ -86,7 +88,8 @@ static bool filters_known(const trm_stretch *p) {
     for (int i = 0; i < p->n_filters; i++) {
         int id = p->filter[i].id;
         if (id == TRM_FILTER_SHUFFLE && (p->filter[i].param == 0 || p->filter[i].param > 4096)) return false;
-        if (id != TRM_FILTER_DEFLATE && id != TRM_FILTER_LZF && id != TRM_FILTER_SHUFFLE && id != TRM_FILTER_FLETCHER)
+        if (id != TRM_FILTER_DEFLATE && id != TRM_FILTER_LZF && id != TRM_FILTER_SHUFFLE &&
+            id != TRM_FILTER_FLETCHER)
             return false;
         compressors += id == TRM_FILTER_DEFLATE || id == TRM_FILTER_LZF;
     }
@@ -99,7 +102,8 @@ static bool inside(uint64_t offset, uint64_t bytes, int64_t size) {
 
 static bool table_inside(const trm_stretch *p, int64_t size) {
     for (int64_t i = 0; i < p->n_chunks; i++)
-        if (p->table[i].offset != TRM_NO_ADDRESS && !inside(p->table[i].offset, p->table[i].bytes, size)) return false;
+        if (p->table[i].offset != TRM_NO_ADDRESS && !inside(p->table[i].offset, p->table[i].bytes, size))
+            return false;
     return true;
 }
 
@@ -107,9 +111,11 @@ static bool storage_holds(const trm_stretch *p, const trm_column *c, int64_t siz
     size_t band, whole;
     switch (p->layout) {
     case TRM_LAY_CONTIGUOUS:
-        return trm_mul_size((size_t)p->dim[0], trm_stored_row_bytes(c, p), &whole) && inside(p->offset, whole, size);
+        return p->n_chunks == 0 && trm_mul_size((size_t)p->dim[0], trm_stored_row_bytes(c, p), &whole) &&
+               inside(p->offset, whole, size);
     case TRM_LAY_CHUNKED:
-        return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == trm_stretch_grid(p) && table_inside(p, size);
+        return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == trm_stretch_grid(p) &&
+               table_inside(p, size);
     case TRM_LAY_CALLS: return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == 0;
     case TRM_LAY_LIBRARY: return p->n_chunks == 0;
     default: return false;
@@ -119,7 +125,8 @@ static bool storage_holds(const trm_stretch *p, const trm_column *c, int64_t siz
 static bool stretch_holds(const trm_dataset *d, const trm_column *c, const trm_stretch *p, bool is_y) {
     int64_t elems = 1;
     if (p->file < 0 || p->file >= d->n_files || p->rank < 1 || p->rank > TRM_STRETCH_RANK) return false;
-    if (trm_dtype_size(p->stored) == 0 || p->n_filters < 0 || p->n_filters > TRM_STRETCH_FILTERS) return false;
+    if (trm_dtype_size(p->stored) == 0 || p->n_filters < 0 || p->n_filters > TRM_STRETCH_FILTERS)
+        return false;
     for (int i = 0; i < p->rank; i++) {
         if (p->dim[i] < 1 || p->chunk[i] < 1) return false;
         if (i > 0 && __builtin_mul_overflow(elems, p->dim[i], &elems)) return false;
@@ -147,7 +154,8 @@ static bool shapes_hold(const trm_dataset *d) {
     case TRM_DATA_SAMPLES: return d->has_y && x == d->x.row_elems && y == d->y.row_elems;
     case TRM_DATA_TOKEN_STREAM: return !d->has_y && info->x.rank == 1 && d->x.row_elems == 1 && y == x;
     case TRM_DATA_TOKEN_ROWS:
-        return info->x.rank == 1 && y == x && d->x.row_elems == (d->has_y ? x : x + 1) && (!d->has_y || d->y.row_elems == x);
+        return info->x.rank == 1 && y == x && d->x.row_elems == (d->has_y ? x : x + 1) &&
+               (!d->has_y || d->y.row_elems == x);
     default: return false;
     }
 }
@@ -155,7 +163,8 @@ static bool shapes_hold(const trm_dataset *d) {
 trm_status trm_plan_check(const trm_dataset *d) {
     bool good = d->n_files > 0;
     for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
-    good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) && shapes_hold(d);
+    good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) &&
+           shapes_hold(d);
     good = good && (!d->has_y || d->y.n_parts == d->x.n_parts) && d->info.classes >= 0;
     for (int i = 0; good && d->has_y && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
     return good ? TRM_OK : trm_fail(TRM_INTERNAL, "the plan of a data set breaks its own rules");
@@ -371,7 +380,8 @@ static bool head_holds(cursor *c, const char *bytes, size_t n) {
 
 static trm_status unpack(trm_dataset *d, const char *bytes, size_t n) {
     cursor c = {.p = bytes};
-    if (!head_holds(&c, bytes, n)) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged, or from another version");
+    if (!head_holds(&c, bytes, n))
+        return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged, or from another version");
     get_info(&c, d);
     get_files(&c, d);
     get_column(&c, &d->x);

@@ -57,7 +57,8 @@ trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t
             return trm_fail(TRM_IO, "%s: cannot read at byte %llu: %s", path, (unsigned long long)offset,
                             strerror_r(errno, why, sizeof why));
         if (got == 0)
-            return trm_fail(TRM_DATA, "%s: ends at byte %llu, %zu bytes early", path, (unsigned long long)offset, n);
+            return trm_fail(TRM_DATA, "%s: ends at byte %llu, %zu bytes early", path,
+                            (unsigned long long)offset, n);
         at += got;
         n -= (size_t)got;
         offset += (uint64_t)got;
@@ -73,11 +74,14 @@ static const struct {
     const char *what, *hint;
 } alike[] = {
     {"version https://git-lfs", 23, "this is a Git LFS pointer, not the data", "run `git lfs pull`"},
-    {"PK\003\004", 4, "looks like a zip or npz archive", "unpack it; numpy arrays: h5py.File(...)['data'] = array"},
+    {"PK\003\004", 4, "looks like a zip or npz archive",
+     "unpack it; numpy arrays: h5py.File(...)['data'] = array"},
     {"PK\005\006", 4, "looks like an empty zip archive", ""},
     {"\x1F\x8B", 2, "looks gzip-compressed", "run `gunzip` first, or `trireme data import` for IDX files"},
     {"BZh", 3, "looks bzip2-compressed", "run `bunzip2` first"},
-    {"\xFD" "7zXZ", 5, "looks xz-compressed", "run `unxz` first"},
+    {"\xFD"
+     "7zXZ",
+     5, "looks xz-compressed", "run `unxz` first"},
     {"\x28\xB5\x2F\xFD", 4, "looks zstd-compressed", "run `unzstd` first"},
     {"\x93NUMPY", 6, "is a numpy .npy array", "convert it: h5py.File(...)['data'] = numpy.load(...)"},
     {"\x89PNG", 4, "is a PNG image", ""},
@@ -89,7 +93,9 @@ static const struct {
     {"PAR1", 4, "is a Parquet file", ""},
     {"SQLite format 3", 15, "is an SQLite data base", ""},
     {"%PDF", 4, "is a PDF document", ""},
-    {"\x7F" "ELF", 4, "is a program", ""},
+    {"\x7F"
+     "ELF",
+     4, "is a program", ""},
     {"\x80\002", 2, "looks like a Python pickle", ""},
     {"\x80\003", 2, "looks like a Python pickle", ""},
     {"\x80\004", 2, "looks like a Python pickle", ""},
@@ -121,12 +127,14 @@ static trm_status not_hdf5(const char *path, const char *head, size_t n) {
         trm_status s = trm_fail(TRM_DATA, "%s: not an HDF5 file: %s", path, alike[i].what);
         const char *size = strstr(head, "\nsize ");
         if (i == 0 && size && text_start(size + 6, strlen(size + 6), start, sizeof start) > 0)
-            s = trm_fail(TRM_DATA, "%s: not an HDF5 file: %s (the real size is %s bytes)", path, alike[i].what, start);
+            s = trm_fail(TRM_DATA, "%s: not an HDF5 file: %s (the real size is %s bytes)", path,
+                         alike[i].what, start);
         if (alike[i].hint[0]) trm_hint("%s", alike[i].hint);
         return s;
     }
     if (is_html(head)) {
-        trm_status s = trm_fail(TRM_DATA, "%s: not an HDF5 file: it is a web page, perhaps an error page", path);
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: not an HDF5 file: it is a web page, perhaps an error page", path);
         trm_hint("the download went wrong: look at the file and fetch it again");
         return s;
     }
@@ -134,7 +142,8 @@ static trm_status not_hdf5(const char *path, const char *head, size_t n) {
     for (size_t i = 0; i < n; i++) zero = zero && head[i] == 0;
     if (zero) return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with %zu zero bytes", path, n);
     if (text_start(head, n, start, sizeof start) >= 4)
-        return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with '%s', not with \\x89HDF", path, start);
+        return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with '%s', not with \\x89HDF", path,
+                        start);
     return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with bytes %02x %02x, not with \\x89HDF", path,
                     (unsigned char)head[0], n > 1 ? (unsigned char)head[1] : 0u);
 }
@@ -161,8 +170,9 @@ static trm_status find_signature(const char *path, trm_probe *p, const char *hea
 
 static trm_status check_end(const char *path, const trm_probe *p, uint64_t end) {
     if (end <= (uint64_t)p->size) return TRM_OK;
-    trm_status s = trm_fail(TRM_DATA, "%s: truncated: the file is %lld bytes, its header says %llu: %llu missing at the end", path,
-                            (long long)p->size, (unsigned long long)end, (unsigned long long)(end - (uint64_t)p->size));
+    trm_status s = trm_fail(
+        TRM_DATA, "%s: truncated: the file is %lld bytes, its header says %llu: %llu missing at the end",
+        path, (long long)p->size, (unsigned long long)end, (unsigned long long)(end - (uint64_t)p->size));
     trm_hint("an incomplete copy or download: fetch the file again");
     return s;
 }
@@ -173,15 +183,16 @@ static trm_status check_superblock(const char *path, const trm_probe *p) {
     TRM_TRY(trm_pread_all(p->fd, path, b, left < 96 ? (size_t)left : 96, (uint64_t)p->user_block));
     int version = b[8], size = version < 2 ? b[13] : b[9];
     if (version > 3)
-        return trm_fail(TRM_DATA, "%s: HDF5 superblock version %d is not known to this library (%s)", path, version,
-                        trm_h5_library());
+        return trm_fail(TRM_DATA, "%s: HDF5 superblock version %d is not known to this library (%s)", path,
+                        version, trm_h5_library());
     if (size != 2 && size != 4 && size != 8)
         return trm_fail(TRM_DATA, "%s: damaged HDF5 header: addresses of %d bytes", path, size);
     /* The end of the file is the third address of versions 0 and 1, the third of 2 and 3 as well. */
     int at = (version == 0 ? 24 : version == 1 ? 28 : 12) + 2 * size;
     TRM_TRY(check_end(path, p, little(b + at, size)));
     if (version == 3 && b[11] & 1) {
-        trm_status s = trm_fail(TRM_DATA, "%s: is marked open for writing: a writer is at work, or died", path);
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: is marked open for writing: a writer is at work, or died", path);
         trm_hint("wait for the writer, or run `h5clear -s` on a copy");
         return s;
     }
@@ -194,7 +205,8 @@ trm_status trm_probe_file(const char *path, trm_probe *out) {
     TRM_TRY(trm_open_regular(path, &p.fd, &p.size));
     size_t n = p.size < (int64_t)sizeof head - 1 ? (size_t)p.size : sizeof head - 1;
     trm_status status = trm_pread_all(p.fd, path, head, n, 0);
-    if (status == TRM_OK && p.size == 0) status = trm_fail(TRM_DATA, "%s: empty file (0 bytes), not HDF5", path);
+    if (status == TRM_OK && p.size == 0)
+        status = trm_fail(TRM_DATA, "%s: empty file (0 bytes), not HDF5", path);
     if (status == TRM_OK) status = find_signature(path, &p, head, n);
     if (status == TRM_OK) status = check_superblock(path, &p);
     if (status != TRM_OK) {

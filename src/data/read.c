@@ -14,8 +14,8 @@
 /* A decoded band: rows [first, first + rows) of one part of one column. */
 typedef struct band {
     const trm_stretch *part;
-    int64_t at;                     /* number of the band within its data set */
-    unsigned char *rows;            /* as the column gives them */
+    int64_t at;          /* number of the band within its data set */
+    unsigned char *rows; /* as the column gives them */
     size_t cap;
 } band;
 
@@ -25,14 +25,14 @@ struct trm_reader {
     } open[MOST_FDS];
     int n_open, next_close;
     trm_decoder *decoder;
-    trm_h5_file *library;           /* for what the plan does not cover */
+    trm_h5 *library; /* for what the plan does not cover */
     int library_file;
     void *scratch, *stored, *chunk; /* stored elements; a chunk as in the file; a decoded chunk */
     size_t scratch_cap, stored_cap, chunk_cap;
     band *band;
     int n_bands, next_band, hot_band;
     bool loaded;
-    int64_t *sorted;                /* the places of a request, by row */
+    int64_t *sorted; /* the places of a request, by row */
     size_t sorted_cap;
 };
 
@@ -47,7 +47,7 @@ void trm_reader_free(trm_dataset *d) {
     trm_reader *r = d->reader;
     if (!r) return;
     for (int i = 0; i < r->n_open; i++) close(r->open[i].fd);
-    if (r->library) (void)!trm_h5_close(r->library);
+    if (r->library) (void)!trm_h5_end(r->library);
     for (int i = 0; i < r->n_bands; i++) trm_free(r->band[i].rows);
     trm_free(r->band);
     trm_free(r->scratch);
@@ -72,8 +72,8 @@ static trm_status room(void **p, size_t *cap, size_t need, const char *what) {
 
 static trm_status same_file(const trm_data_file *f, int64_t size) {
     if (size == f->size) return TRM_OK;
-    return trm_fail(TRM_DATA, "%s: has %lld bytes, had %lld when the run began: it was changed meanwhile", f->path, (long long)size,
-                    (long long)f->size);
+    return trm_fail(TRM_DATA, "%s: has %lld bytes, had %lld when the run began: it was changed meanwhile",
+                    f->path, (long long)size, (long long)f->size);
 }
 
 static trm_status fd_of(trm_dataset *d, int file, int *fd) {
@@ -103,13 +103,13 @@ static trm_status fd_of(trm_dataset *d, int file, int *fd) {
     return TRM_OK;
 }
 
-static trm_status library_of(trm_dataset *d, int file, trm_h5_file **out) {
+static trm_status library_of(trm_dataset *d, int file, trm_h5 **out) {
     trm_reader *r = d->reader;
     if (r->library_file != file) {
-        if (r->library) (void)!trm_h5_close(r->library);
+        if (r->library) (void)!trm_h5_end(r->library);
         r->library = NULL;
         r->library_file = -1;
-        TRM_TRY(trm_h5_open(d->file[file].path, &r->library));
+        TRM_TRY(trm_h5_begin(d->file[file].path, false, &r->library));
         TRM_TRY(same_file(&d->file[file], trm_h5_size(r->library)));
         r->library_file = file;
     }
@@ -121,9 +121,9 @@ static trm_status library_of(trm_dataset *d, int file, trm_h5_file **out) {
 
 /* Where one chunk lies in the grid and in its band. */
 typedef struct place {
-    int64_t index;                  /* in the table */
+    int64_t index; /* in the table */
     int64_t corner[TRM_STRETCH_RANK], extent[TRM_STRETCH_RANK];
-    bool whole;                     /* it holds whole samples */
+    bool whole; /* it holds whole samples */
 } place;
 
 static size_t chunk_bytes(const trm_stretch *p) {
@@ -132,7 +132,9 @@ static size_t chunk_bytes(const trm_stretch *p) {
     return n;
 }
 
-static int64_t chunks_across(const trm_stretch *p) { return trm_stretch_grid(p) / ((p->dim[0] - 1) / p->chunk[0] + 1); }
+static int64_t chunks_across(const trm_stretch *p) {
+    return trm_stretch_grid(p) / ((p->dim[0] - 1) / p->chunk[0] + 1);
+}
 
 static place place_of(const trm_stretch *p, int64_t band_at, int64_t k) {
     place at = {.index = band_at * chunks_across(p) + k, .whole = true};
@@ -159,7 +161,8 @@ static void scatter(const trm_stretch *p, const place *at, const unsigned char *
             from = from * p->chunk[i] + index[i];
             to = to * (i == 0 ? p->chunk[0] : p->dim[i]) + index[i] + (i == 0 ? 0 : at->corner[i]);
         }
-        memcpy(rows + (size_t)to * item, chunk + (size_t)from * item, (size_t)(last == 0 ? 1 : at->extent[last]) * item);
+        memcpy(rows + (size_t)to * item, chunk + (size_t)from * item,
+               (size_t)(last == 0 ? 1 : at->extent[last]) * item);
         int i = last == 0 ? 0 : last - 1;
         while (i >= 0 && ++index[i] == at->extent[i]) index[i--] = 0;
         if (i < 0) return;
@@ -172,12 +175,12 @@ static void fill_chunk(const trm_stretch *p, unsigned char *chunk, size_t bytes)
 }
 
 /* The chunk as the file holds it; *bytes = 0 where it was never written. */
-static trm_status stored_chunk(trm_dataset *d, const trm_column *c, const trm_stretch *p, const place *at, size_t *bytes,
-                               uint32_t *mask) {
+static trm_status stored_chunk(trm_dataset *d, const trm_column *c, const trm_stretch *p, const place *at,
+                               size_t *bytes, uint32_t *mask) {
     trm_reader *r = d->reader;
     int fd;
     if (p->layout == TRM_LAY_CALLS) {
-        trm_h5_file *f;
+        trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
         return trm_h5_raw_chunk(f, c->name, at->corner, &r->stored, &r->stored_cap, bytes, mask);
     }
@@ -191,7 +194,8 @@ static trm_status stored_chunk(trm_dataset *d, const trm_column *c, const trm_st
     return trm_pread_all(fd, d->file[p->file].path, r->stored, entry->bytes, entry->offset);
 }
 
-static trm_status read_chunk(trm_dataset *d, const trm_column *c, const trm_stretch *p, const place *at, void *dst) {
+static trm_status read_chunk(trm_dataset *d, const trm_column *c, const trm_stretch *p, const place *at,
+                             void *dst) {
     trm_reader *r = d->reader;
     size_t bytes, want = chunk_bytes(p);
     uint32_t mask = 0;
@@ -202,8 +206,8 @@ static trm_status read_chunk(trm_dataset *d, const trm_column *c, const trm_stre
     }
     trm_status s = trm_decode_chunk(r->decoder, p->filter, p->n_filters, mask, r->stored, bytes, dst, want);
     if (s != TRM_DATA) return s;
-    return trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples)", d->file[p->file].path, c->name, (long long)at->corner[0],
-                      (long long)at->extent[0]);
+    return trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples)", d->file[p->file].path, c->name,
+                      (long long)at->corner[0], (long long)at->extent[0]);
 }
 
 /* Decodes a whole band into r->scratch, as stored. */
@@ -223,7 +227,9 @@ static trm_status decode_band(trm_dataset *d, const trm_column *c, const trm_str
     return TRM_OK;
 }
 
-static size_t band_size(const trm_column *c, const trm_stretch *p) { return (size_t)p->chunk[0] * trm_row_bytes(c); }
+static size_t band_size(const trm_column *c, const trm_stretch *p) {
+    return (size_t)p->chunk[0] * trm_row_bytes(c);
+}
 
 /* As many bands as the budget holds, each allocated at its first use. */
 static trm_status make_bands(trm_dataset *d, const trm_column *c, const trm_stretch *p) {
@@ -235,7 +241,8 @@ static trm_status make_bands(trm_dataset *d, const trm_column *c, const trm_stre
     return r->band ? TRM_OK : TRM_MEMORY;
 }
 
-static trm_status band_of(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t at, const unsigned char **rows) {
+static trm_status band_of(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t at,
+                          const unsigned char **rows) {
     trm_reader *r = d->reader;
     TRM_TRY(make_bands(d, c, p));
     /* Requests are sorted: mostly it is the same one again. */
@@ -264,7 +271,8 @@ static trm_status band_of(trm_dataset *d, const trm_column *c, const trm_stretch
 
 /* ---- rows of one part ---- */
 
-static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first, int64_t n, char *dst) {
+static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
+                               int64_t n, char *dst) {
     size_t row = trm_row_bytes(c);
     const unsigned char *rows = NULL;
     while (n > 0) {
@@ -279,10 +287,11 @@ static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_st
     return TRM_OK;
 }
 
-static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first, int64_t n, void *dst) {
+static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
+                              int64_t n, void *dst) {
     size_t row = trm_stored_row_bytes(c, p);
     if (p->layout == TRM_LAY_LIBRARY) {
-        trm_h5_file *f;
+        trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
         return trm_h5_rows(f, c->name, first, n, dst);
     }
@@ -291,7 +300,8 @@ static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_str
     return trm_pread_all(fd, d->file[p->file].path, dst, (size_t)n * row, p->offset + (uint64_t)first * row);
 }
 
-static trm_status plain_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first, int64_t n, char *dst) {
+static trm_status plain_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
+                             int64_t n, char *dst) {
     trm_reader *r = d->reader;
     size_t row = trm_stored_row_bytes(c, p);
     if (p->stored == c->type) {
@@ -309,8 +319,10 @@ static trm_status plain_rows(trm_dataset *d, const trm_column *c, const trm_stre
     return TRM_OK;
 }
 
-static trm_status stretch_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first, int64_t n, char *dst) {
-    if (p->layout == TRM_LAY_CHUNKED || p->layout == TRM_LAY_CALLS) return chunked_rows(d, c, p, first, n, dst);
+static trm_status stretch_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
+                               int64_t n, char *dst) {
+    if (p->layout == TRM_LAY_CHUNKED || p->layout == TRM_LAY_CALLS)
+        return chunked_rows(d, c, p, first, n, dst);
     return plain_rows(d, c, p, first, n, dst);
 }
 
@@ -329,7 +341,8 @@ static int part_of(const int64_t *start, int n, int64_t row) {
     return low;
 }
 
-void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file) {
+void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path,
+                   int64_t *in_file) {
     int i = part_of(c->start, c->n_parts, row);
     *path = d->file[c->part[i].file].path;
     *in_file = row - c->start[i] + c->part[i].first;
@@ -359,7 +372,8 @@ trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t
 static bool fits_now(const trm_dataset *d, const trm_column *c) {
     size_t bytes;
     if (d->must_keep) return true;
-    if (trm_mul_size((size_t)trm_rows(c), trm_row_bytes(c), &bytes) && bytes <= trm_free_memory()) return true;
+    if (trm_mul_size((size_t)trm_rows(c), trm_row_bytes(c), &bytes) && bytes <= trm_free_memory())
+        return true;
     trm_log(TRM_LOG_WARN, "'%s' no longer fits in memory here: it is read from the file each time", c->name);
     return false;
 }
@@ -377,8 +391,9 @@ static trm_status load_rows(trm_dataset *d, trm_column *c, unsigned char *to, bo
 }
 
 static trm_status load_column(trm_dataset *d, trm_column *c, bool check) {
+    if (c->cache) return TRM_OK;
     unsigned char *all = trm_alloc_array((size_t)trm_rows(c), trm_row_bytes(c), "the data set in memory");
-    if (!all) return TRM_MEMORY;
+    if (!all) return d->must_keep ? TRM_MEMORY : TRM_OK;
     trm_status s = load_rows(d, c, all, check);
     if (s == TRM_OK)
         c->cache = all;
@@ -390,8 +405,8 @@ static trm_status load_column(trm_dataset *d, trm_column *c, bool check) {
 trm_status trm_dataset_load(trm_dataset *d) {
     trm_reader *r = d->reader;
     if (r->loaded) return TRM_OK;
-    if (d->has_y && d->keep_y && !d->y.cache && fits_now(d, &d->y)) TRM_TRY(load_column(d, &d->y, false));
-    if (d->keep_x && !d->x.cache && fits_now(d, &d->x)) TRM_TRY(load_column(d, &d->x, d->check_x));
+    if (d->has_y && d->keep_y && fits_now(d, &d->y)) TRM_TRY(load_column(d, &d->y, false));
+    if (d->keep_x && fits_now(d, &d->x)) TRM_TRY(load_column(d, &d->x, d->check_x));
     r->loaded = true;
     return TRM_OK;
 }
@@ -401,7 +416,8 @@ trm_status trm_dataset_load(trm_dataset *d) {
 static trm_status check_indices(const trm_dataset *d, const int64_t *sample, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (sample[i] < 0 || sample[i] >= d->info.samples)
-            return trm_fail(TRM_INTERNAL, "sample %lld of %lld was asked for", (long long)sample[i], (long long)d->info.samples);
+            return trm_fail(TRM_INTERNAL, "sample %lld of %lld was asked for", (long long)sample[i],
+                            (long long)d->info.samples);
     return TRM_OK;
 }
 

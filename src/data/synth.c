@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCK 1000                  /* samples made and written together */
+#define BLOCK 1000 /* samples made and written together */
 #define CLASSES 10
 
 /* A stream of random numbers of one sample. */
@@ -16,10 +16,14 @@ typedef struct dice {
 } dice;
 
 static dice dice_of(const trm_synth_spec *spec, uint64_t sample) {
-    return (dice){.key = {.seed = spec->seed, .purpose = TRM_RNG_SYNTH, .layer = (uint32_t)spec->kind, .sample = sample}};
+    return (dice){
+        .key = {
+            .seed = spec->seed, .purpose = TRM_RNG_SYNTH, .layer = (uint32_t)spec->kind, .sample = sample}};
 }
 
-static double between(dice *d, double low, double high) { return low + (high - low) * trm_rng_uniform(&d->key, d->next++); }
+static double between(dice *d, double low, double high) {
+    return low + (high - low) * trm_rng_uniform(&d->key, d->next++);
+}
 
 static int pick(dice *d, int n) { return (int)between(d, 0, n); }
 
@@ -100,11 +104,11 @@ static void draw_digit(dice *d, int digit, unsigned char *image) {
 static bool inside(int figure, double x, double y) {
     double ax = fabs(x), ay = fabs(y), r = x * x + y * y;
     switch (figure) {
-    case 0: return r < 1;                                       /* disc */
-    case 1: return ax < .85 && ay < .85;                        /* square */
-    case 2: return y < .8 && ay < 1 && ax < (y + 1) * .55;      /* triangle */
-    case 3: return (ax < .33 && ay < 1) || (ay < .33 && ax < 1);/* cross */
-    default: return r < 1 && r > .36;                           /* ring */
+    case 0: return r < 1;                                        /* disc */
+    case 1: return ax < .85 && ay < .85;                         /* square */
+    case 2: return y < .8 && ay < 1 && ax < (y + 1) * .55;       /* triangle */
+    case 3: return (ax < .33 && ay < 1) || (ay < .33 && ax < 1); /* cross */
+    default: return r < 1 && r > .36;                            /* ring */
     }
 }
 
@@ -126,7 +130,8 @@ static void draw_image(dice *d, int label, unsigned char *image) {
         for (int x = 0; x < IMAGE_SIDE; x++) {
             bool ink = inside(label / 2, (x + .5 - cx) / size, (y + .5 - cy) / size);
             if (label % 2 && (y + phase) % 4 < 2) ink = false;
-            for (int c = 0; c < 3; c++) image[(c * IMAGE_SIDE + y) * IMAGE_SIDE + x] = to_byte(ink ? fore[c] : back[c]);
+            for (int c = 0; c < 3; c++)
+                image[(c * IMAGE_SIDE + y) * IMAGE_SIDE + x] = to_byte(ink ? fore[c] : back[c]);
         }
     add_noise(d, 35, image, 3 * IMAGE_SIDE * IMAGE_SIDE);
 }
@@ -178,7 +183,8 @@ static double teach(const trm_synth_spec *spec, const float *x) {
     double y = 0;
     for (int h = 0; h < HIDDEN; h++) {
         double sum = 0;
-        for (int i = 0; i < FEATURES; i++) sum += trm_rng_normal(&key, (uint64_t)(h * FEATURES + i)) * x[i] / 4;
+        for (int i = 0; i < FEATURES; i++)
+            sum += trm_rng_normal(&key, (uint64_t)(h * FEATURES + i)) * x[i] / 4;
         y += trm_rng_normal(&key, (uint64_t)(HIDDEN * FEATURES + h)) * tanh(sum);
     }
     return y;
@@ -195,8 +201,8 @@ static void make_vector(const trm_synth_spec *spec, int64_t at, float *x, float 
 typedef struct plan {
     const trm_synth_spec *spec;
     trm_dtype x_type;
-    trm_shape x;                    /* with the samples first */
-    const char *x_name, *y_name;    /* y_name NULL: tokens */
+    trm_shape x;                 /* with the samples first */
+    const char *x_name, *y_name; /* y_name NULL: tokens */
     trm_dtype y_type;
     trm_shape y;
     int64_t chunk;
@@ -204,7 +210,12 @@ typedef struct plan {
 
 static plan plan_of(const trm_synth_spec *spec) {
     int64_t n = spec->samples;
-    plan p = {.spec = spec, .x_type = TRM_U8, .x_name = "data", .y_name = "label", .y_type = TRM_U8, .y = trm_shape_of(1, n)};
+    plan p = {.spec = spec,
+              .x_type = TRM_U8,
+              .x_name = "data",
+              .y_name = "label",
+              .y_type = TRM_U8,
+              .y = trm_shape_of(1, n)};
     p.chunk = spec->chunk > 0 ? spec->chunk : spec->deflate > 0 ? 256 : 0;
     switch (spec->kind) {
     case TRM_SYNTH_DIGITS: p.x = trm_shape_of(4, n, 1, SIDE, SIDE); break;
@@ -244,8 +255,8 @@ static trm_status write_samples(const plan *p, trm_h5_file *f, char *x, char *y,
     for (int64_t at = 0; at < p->spec->samples; at += BLOCK) {
         int64_t n = trm_min64(BLOCK, p->spec->samples - at);
         for (int64_t i = 0; i < n; i++) make_sample(p, at + i, x + (size_t)i * x_row, y + (size_t)i * y_row);
-        TRM_TRY(trm_h5_put(f, p->x_name, p->x_type, at, n, x));
-        TRM_TRY(trm_h5_put(f, p->y_name, p->y_type, at, n, y));
+        TRM_TRY(trm_h5_put(f, p->x_name, p->x_type, at, n, x_row, x));
+        TRM_TRY(trm_h5_put(f, p->y_name, p->y_type, at, n, y_row, y));
     }
     return TRM_OK;
 }
@@ -258,12 +269,14 @@ static trm_status write_tokens(const plan *p, trm_h5_file *f, unsigned char *buf
     for (int64_t at = 0; at < p->spec->samples; at += room) {
         int64_t n = trm_min64(room, p->spec->samples - at);
         go_on(&m, &d, &word, &letter, buf, n);
-        TRM_TRY(trm_h5_put(f, p->x_name, p->x_type, at, n, buf));
+        TRM_TRY(trm_h5_put(f, p->x_name, p->x_type, at, n, 1, buf));
     }
     return TRM_OK;
 }
 
-static size_t row_bytes(const trm_shape *s, trm_dtype t) { return (size_t)(trm_shape_count(s) / s->dim[0]) * trm_dtype_size(t); }
+static size_t row_bytes(const trm_shape *s, trm_dtype t) {
+    return (size_t)(trm_shape_count(s) / s->dim[0]) * trm_dtype_size(t);
+}
 
 static trm_status write_all(const plan *p, trm_h5_file *f) {
     size_t x_row = row_bytes(&p->x, p->x_type), y_row = row_bytes(&p->y, p->y_type);
@@ -281,11 +294,14 @@ static trm_status write_all(const plan *p, trm_h5_file *f) {
 static trm_status fill(trm_h5_file *f, const void *ctx) { return write_all(ctx, f); }
 
 trm_status trm_synth(const trm_synth_spec *spec, const char *out) {
-    if (spec->samples < 1) return trm_fail(TRM_USAGE, "%lld samples to be made, at least 1 expected", (long long)spec->samples);
+    if (spec->samples < 1)
+        return trm_fail(TRM_USAGE, "%lld samples to be made, at least 1 expected", (long long)spec->samples);
     if (spec->deflate < 0 || spec->deflate > 9)
         return trm_fail(TRM_USAGE, "deflate level %d, 0 to 9 expected", spec->deflate);
-    if ((unsigned)spec->kind > TRM_SYNTH_VECTORS || spec->chunk < 0) return trm_fail(TRM_USAGE, "an unknown kind of data or chunk to be made");
+    if ((unsigned)spec->kind > TRM_SYNTH_VECTORS || spec->chunk < 0)
+        return trm_fail(TRM_USAGE, "an unknown kind of data or chunk to be made");
     plan p = plan_of(spec);
-    if (!trm_shape_valid(&p.x)) return trm_fail(TRM_USAGE, "%lld samples are too many", (long long)spec->samples);
+    if (!trm_shape_valid(&p.x))
+        return trm_fail(TRM_USAGE, "%lld samples are too many", (long long)spec->samples);
     return trm_h5_replace(out, fill, &p);
 }

@@ -1,0 +1,201 @@
+/* h5_file: HDF5 files of our own, written with proof.
+ *
+ * Version 1.10 of HDF5 reports a full disk in H5Dwrite only, and then flushes, closes, opens and reads without a word.
+ * So nothing is cached while writing, each piece leaves its sum, and trm_h5_close syncs the file, opens it again and
+ * compares the sums. */
+#include "data_impl.h"
+#include <string.h>
+
+#define PIECE_BYTES (16 * TRM_MIB)
+
+/* A piece that was written, and what it was. */
+typedef struct piece {
+    char *name;
+    trm_dtype type;
+    int64_t first, rows;
+    size_t bytes;
+    uint64_t sum;
+} piece;
+
+struct trm_h5_file {
+    trm_h5 *h;
+    bool writing;
+    piece *piece;
+    size_t n_pieces, cap_pieces;
+};
+
+/* ---- opening ---- */
+
+static trm_status begin(const char *path, bool writing, trm_h5_file **out) {
+    trm_h5_file *f = trm_alloc(sizeof *f, "an HDF5 file");
+    if (!f) return TRM_MEMORY;
+    f->writing = writing;
+    trm_status s = trm_h5_begin(path, writing, &f->h);
+    if (s == TRM_OK)
+        *out = f;
+    else
+        trm_free(f);
+    return s;
+}
+
+trm_status trm_h5_create(const char *path, trm_h5_file **out) { return begin(path, true, out); }
+trm_status trm_h5_open(const char *path, trm_h5_file **out) { return begin(path, false, out); }
+
+/* ---- reading ---- */
+
+/* Only what lies in this very file, in plain storage. */
+static trm_status plain_facts(trm_h5 *h, const char *name, trm_h5_facts *facts) {
+    trm_h5_found found;
+    const char *path = trm_h5_path(h);
+    TRM_TRY(trm_h5_look(h, name, &found));
+    if (found.kind != TRM_H5_DATASET) return trm_fail(TRM_DATA, "%s: no data set '%s'", path, name);
+    TRM_TRY(trm_h5_facts_of(h, name, facts));
+    if (facts->cls != TRM_H5_NUMBER)
+        return trm_fail(TRM_DATA, "%s: '%s' holds %s, numbers expected", path, name, facts->type_text);
+    if (facts->rank < 0 || facts->rank > TRM_MAX_DIMS)
+        return trm_fail(TRM_DATA, "%s: '%s' has %d dimensions, 0 to %d expected", path, name, facts->rank,
+                        TRM_MAX_DIMS);
+    if (facts->n_external > 0 || facts->layout == TRM_H5_VIRTUAL)
+        return trm_fail(TRM_DATA, "%s: '%s' keeps its bytes in another file", path, name);
+    return TRM_OK;
+}
+
+trm_status trm_h5_stat(trm_h5_file *f, const char *name, trm_dtype *type, trm_shape *shape) {
+    trm_h5_facts facts;
+    TRM_TRY(plain_facts(f->h, name, &facts));
+    *type = facts.type;
+    *shape = trm_shape_from(facts.rank, facts.dim);
+    return TRM_OK;
+}
+
+trm_status trm_h5_read(trm_h5_file *f, const char *name, trm_dtype type, int64_t count, void *bytes) {
+    trm_h5_facts facts;
+    char text[80];
+    TRM_TRY(plain_facts(f->h, name, &facts));
+    trm_shape shape = trm_shape_from(facts.rank, facts.dim);
+    if (!trm_shape_valid(&shape) || trm_shape_count(&shape) != count)
+        return trm_fail(TRM_DATA, "%s: '%s' has shape %s, %lld elements expected", trm_h5_path(f->h), name,
+                        trm_shape_text(&shape, text, sizeof text), (long long)count);
+    return trm_h5_rows_as(f->h, name, type, 0, facts.rank > 0 ? facts.dim[0] : 1, bytes);
+}
+
+/* ---- writing ---- */
+
+trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape,
+                       int64_t chunk_rows, int deflate, bool growing) {
+    char text[80];
+    if (!f->writing) return trm_fail(TRM_INTERNAL, "%s: is open for reading only", trm_h5_path(f->h));
+    if (!trm_shape_valid(shape) || (shape->rank == 0 && chunk_rows > 0) || trm_dtype_size(type) == 0)
+        return trm_fail(TRM_INTERNAL, "%s: '%s' of shape %s cannot be written", trm_h5_path(f->h), name,
+                        trm_shape_text(shape, text, sizeof text));
+    return trm_h5_new_set(f->h, name, type, shape, chunk_rows, deflate, growing);
+}
+
+static trm_status keep_piece(trm_h5_file *f, const piece *p) {
+    if (f->n_pieces == f->cap_pieces) {
+        size_t cap = f->cap_pieces ? 2 * f->cap_pieces : 32;
+        void *more = trm_realloc(f->piece, f->n_pieces * sizeof *p, cap * sizeof *p, "a list of pieces");
+        if (!more) return TRM_MEMORY;
+        f->piece = more;
+        f->cap_pieces = cap;
+    }
+    char *name = trm_strdup(p->name);
+    if (!name) return TRM_MEMORY;
+    f->piece[f->n_pieces] = *p;
+    f->piece[f->n_pieces++].name = name;
+    return TRM_OK;
+}
+
+trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
+                      size_t row_bytes, const void *bytes) {
+    int64_t most = trm_max64((int64_t)(PIECE_BYTES / row_bytes), 1);
+    for (int64_t done = 0; done < rows; done += most) {
+        const char *from = (const char *)bytes + (size_t)done * row_bytes;
+        int64_t n = trm_min64(most, rows - done);
+        size_t size = (size_t)n * row_bytes;
+        piece p = {(char *)name, type, first + done, n, size, trm_sum64(from, size)};
+        TRM_TRY(trm_h5_write_rows(f->h, name, type, p.first, n, from));
+        TRM_TRY(keep_piece(f, &p));
+    }
+    return TRM_OK;
+}
+
+static int64_t rows_of(const trm_shape *shape) { return shape->rank > 0 ? shape->dim[0] : 1; }
+
+static size_t row_bytes_of(const trm_shape *shape, trm_dtype type) {
+    return (size_t)(trm_shape_count(shape) / rows_of(shape)) * trm_dtype_size(type);
+}
+
+trm_status trm_h5_write(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape,
+                        const void *bytes) {
+    TRM_TRY(trm_h5_make(f, name, type, shape, 0, 0, false));
+    return trm_h5_put(f, name, type, 0, rows_of(shape), row_bytes_of(shape, type), bytes);
+}
+
+/* Makes room for more rows; *first is where they go. */
+static trm_status grow(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape,
+                       int64_t *first) {
+    trm_dtype there;
+    trm_shape old;
+    TRM_TRY(trm_h5_stat(f, name, &there, &old));
+    *first = old.dim[0];
+    old.dim[0] = shape->dim[0];
+    if (there != type || !trm_shape_equal(&old, shape))
+        return trm_fail(TRM_INTERNAL, "%s: rows of another shape or type cannot be appended to '%s'",
+                        trm_h5_path(f->h), name);
+    return trm_h5_set_rows(f->h, name, *first + shape->dim[0]);
+}
+
+trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape,
+                                const void *bytes, int64_t chunk_rows, int deflate) {
+    int64_t first = 0;
+    trm_h5_found found;
+    TRM_TRY(trm_h5_look(f->h, name, &found));
+    if (found.kind == TRM_H5_DATASET)
+        TRM_TRY(grow(f, name, type, shape, &first));
+    else
+        TRM_TRY(trm_h5_make(f, name, type, shape, trm_max64(chunk_rows, 1), deflate, true));
+    return trm_h5_put(f, name, type, first, rows_of(shape), row_bytes_of(shape, type), bytes);
+}
+
+/* ---- closing: the proof ---- */
+
+static trm_status compare_piece(trm_h5 *h, const piece *p, void *buf) {
+    trm_status s = trm_h5_rows_as(h, p->name, p->type, p->first, p->rows, buf);
+    if (s == TRM_MEMORY || (s == TRM_OK && trm_sum64(buf, p->bytes) == p->sum)) return s;
+    return trm_fail(
+        TRM_IO,
+        "%s: '%s' reads back other than it was written (rows %lld to %lld): is the disk full or failing?",
+        trm_h5_path(h), p->name, (long long)p->first, (long long)(p->first + p->rows - 1));
+}
+
+static trm_status compare_pieces(const trm_h5_file *f, const char *path) {
+    size_t most = 1;
+    trm_h5 *h = NULL;
+    for (size_t i = 0; i < f->n_pieces; i++)
+        if (f->piece[i].bytes > most) most = f->piece[i].bytes;
+    void *buf = trm_alloc(most, "reading back");
+    if (!buf) return TRM_MEMORY;
+    trm_status s = trm_h5_begin(path, false, &h);
+    for (size_t i = 0; i < f->n_pieces && s == TRM_OK; i++) s = compare_piece(h, &f->piece[i], buf);
+    (void)!trm_h5_end(h);
+    trm_free(buf);
+    return s == TRM_DATA ? TRM_IO : s;
+}
+
+static trm_status finish(trm_h5_file *f) {
+    char *path = trm_strdup(trm_h5_path(f->h));
+    trm_status s = trm_h5_end(f->h);
+    if (s == TRM_OK) s = path ? compare_pieces(f, path) : TRM_MEMORY;
+    trm_free(path);
+    return s;
+}
+
+trm_status trm_h5_close(trm_h5_file *f) {
+    if (!f) return TRM_OK;
+    trm_status s = f->writing ? finish(f) : trm_h5_end(f->h);
+    for (size_t i = 0; i < f->n_pieces; i++) trm_free(f->piece[i].name);
+    trm_free(f->piece);
+    trm_free(f);
+    return s;
+}
