@@ -201,8 +201,10 @@ TEST_FLAGS_bench = -Ikernels $(MPI_CFLAGS)
 
 ## bench: build and run the benchmarks (best with ARCH=native)
 .PHONY: bench
-bench: $(BENCH_BIN)
-	@for b in $(BENCH_BIN); do echo "== $$b"; $$b || exit 1; done
+bench: all $(BENCH_BIN)
+	@for b in $(filter-out %/step,$(BENCH_BIN)); do echo "== $$b"; $$b || exit 1; done
+	@OUT=$(OUT) tests/bench/models
+	@OUT=$(OUT) tests/bench/overlap
 
 ## lint: floors, headers, format, cppcheck, banned calls and words
 .PHONY: lint

@@ -244,6 +244,7 @@ TRM_API const void *trm_runner_output(const trm_runner *r);
 /* Seconds since the last reset, from the program's own stamps. */
 typedef struct trm_runner_times {
     double load, forward, backward, update, wait;   /* wait: exposed communication */
+    double backward_behind;         /* of backward: behind the first posted bucket, where its exchange can hide */
     int64_t steps;
     const double *node_forward, *node_backward;     /* per graph node */
 } trm_runner_times;

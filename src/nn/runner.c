@@ -230,6 +230,8 @@ static void stamp(trm_runner *r, const trm_instr *in, double seconds) {
     r->phase[in->phase] += seconds;
     if (in->phase == TRM_PHASE_FORWARD) r->node_forward[in->node] += seconds;
     if (in->phase == TRM_PHASE_BACKWARD) r->node_backward[in->node] += seconds;
+    if (in->phase == TRM_PHASE_BACKWARD && r->posted) r->backward_behind += seconds;
+    if (r->spec.graph->nodes[in->node].kind == TRM_NODE_SUM_GRADS) r->posted = true;
 }
 
 static trm_status replay(trm_runner *r, const trm_program *p, trm_step *step, trm_step_result *res) {
@@ -252,6 +254,7 @@ trm_status trm_runner_step(trm_runner *r, int program, trm_step *step, bool faul
     memset(step->tail, 0, TRM_TAIL_SIZE * sizeof(double));
     step->tail[TRM_TAIL_FAULT] = fault;
     r->steps++;
+    r->posted = false;
     return replay(r, r->programs[program], step, result);
 }
 
@@ -270,6 +273,7 @@ trm_runner_times trm_runner_time(const trm_runner *r) {
                               r->phase[TRM_PHASE_BACKWARD],
                               r->phase[TRM_PHASE_UPDATE],
                               r->phase[TRM_PHASE_WAIT],
+                              r->backward_behind,
                               r->steps,
                               r->node_forward,
                               r->node_backward};
@@ -278,6 +282,7 @@ trm_runner_times trm_runner_time(const trm_runner *r) {
 void trm_runner_time_reset(trm_runner *r) {
     const size_t bytes = (size_t)r->spec.graph->n_nodes * sizeof(double);
     memset(r->phase, 0, sizeof r->phase);
+    r->backward_behind = 0;
     memset(r->node_forward, 0, bytes);
     memset(r->node_backward, 0, bytes);
     r->steps = 0;

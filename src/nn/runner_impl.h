@@ -42,7 +42,8 @@ struct trm_runner {
     char *arena, *scratch;
     int64_t arena_bytes, scratch_bytes;
     const void *output;             /* of the pass that ran last */
-    double *node_forward, *node_backward, phase[TRM_PHASE_COUNT];
+    double *node_forward, *node_backward, phase[TRM_PHASE_COUNT], backward_behind;
+    bool posted;                    /* in this step: a gradient bucket is on its way */
     int64_t steps;
 };
 

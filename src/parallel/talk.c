@@ -1,8 +1,11 @@
 /* The talk between a runner, which knows no transport, and a comm, which knows no graph. */
+#include <stdlib.h>
+#include <string.h>
 #include <trireme/parallel.h>
 
 struct trm_parallel_talk {
     trm_comm *comm;
+    bool serial; /* start exchanges only when they are waited for: to measure what overlap hides */
     trm_comm_buffer *buffer[2]; /* gradients, small */
     trm_talk table;
 };
@@ -27,11 +30,16 @@ static trm_status plan(void *ctx, const trm_talk_call *call, void **request) {
 }
 
 static trm_status post(void *ctx, void *request) {
-    return trm_comm_post(((trm_parallel_talk *)ctx)->comm, request);
+    trm_parallel_talk *t = ctx;
+    return t->serial ? TRM_OK : trm_comm_post(t->comm, request);
 }
+
 static trm_status wait_for(void *ctx, void *request) {
-    return trm_comm_wait(((trm_parallel_talk *)ctx)->comm, request);
+    trm_parallel_talk *t = ctx;
+    if (t->serial) TRM_TRY(trm_comm_post(t->comm, request));
+    return trm_comm_wait(t->comm, request);
 }
+
 static void release(void *ctx, void *request) {
     trm_comm_request_free(((trm_parallel_talk *)ctx)->comm, request);
 }
@@ -41,6 +49,8 @@ trm_status trm_parallel_talk_create(trm_comm *c, trm_comm_buffer *grads, trm_com
     trm_parallel_talk *t = trm_alloc(sizeof *t, "talk");
     if (!t) return TRM_MEMORY;
     t->comm = c;
+    const char *overlap = getenv("TRIREME_OVERLAP");
+    t->serial = overlap && !strcmp(overlap, "0");
     t->buffer[0] = grads;
     t->buffer[1] = small;
     t->table = (trm_talk){t, plan, post, wait_for, release};

@@ -37,8 +37,16 @@ static void *need(size_t bytes) {
 /* The peer's four models. */
 static void make_model(bench *b, const char *model) {
     int out;
-    trm_zoo_spec z = {.classes = 10, .hidden = {512, 512}, .n_hidden = 2, .depth = 20, .sync = !strcmp(model, "resnet20-sync"),
-                      .layers = 4, .dim = 256, .heads = 4, .vocab = 256, .context = 128};
+    trm_zoo_spec z = {.classes = 10,
+                      .hidden = {512, 512},
+                      .n_hidden = 2,
+                      .depth = 20,
+                      .sync = !strcmp(model, "resnet20-sync"),
+                      .layers = 4,
+                      .dim = 256,
+                      .heads = 4,
+                      .vocab = 256,
+                      .context = 128};
     b->per_rank = 64;
     if (!strcmp(model, "mlp")) {
         trm_shape s = {1, {784}};
@@ -73,9 +81,14 @@ static void make_data(bench *b, bool tokens) {
         else
             ((uint8_t *)b->x)[i] = (uint8_t)trm_rng_below(&k, (uint64_t)i, 256);
     }
-    for (int64_t i = 0; i < b->per_rank * y; i++) ((int32_t *)b->y)[i] = (int32_t)trm_rng_below(&k, (uint64_t)i, tokens ? 256 : 10);
-    b->spec.load = (trm_load_spec){.x_type = tokens ? TRM_I32 : TRM_U8, .y_type = TRM_I32, .x_stride = x * (tokens ? 4 : 1),
-                                   .y_stride = 4 * y, .y_is_class = true, .scale = tokens ? 1 : 1.0 / 255};
+    for (int64_t i = 0; i < b->per_rank * y; i++)
+        ((int32_t *)b->y)[i] = (int32_t)trm_rng_below(&k, (uint64_t)i, tokens ? 256 : 10);
+    b->spec.load = (trm_load_spec){.x_type = tokens ? TRM_I32 : TRM_U8,
+                                   .y_type = TRM_I32,
+                                   .x_stride = x * (tokens ? 4 : 1),
+                                   .y_stride = 4 * y,
+                                   .y_is_class = true,
+                                   .scale = tokens ? 1 : 1.0 / 255};
     if (tokens) b->spec.load.y = trm_shape_of(1, x);
 }
 
@@ -93,7 +106,11 @@ static void make_runner(bench *b, bool adamw) {
     s->ranks = trm_comm_size(b->comm);
     s->rank = trm_comm_rank(b->comm);
     s->talk = trm_parallel_talk_table(talk);
-    s->optim = adamw ? (trm_optim_spec){.kind = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1}
+    s->optim = adamw ? (trm_optim_spec){.kind = TRM_OPT_ADAMW,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.999,
+                                        .eps = 1e-8,
+                                        .weight_decay = 0.1}
                      : (trm_optim_spec){.kind = TRM_OPT_SGD, .momentum = 0.9};
     s->weights = need((size_t)space * 4);
     s->grads = trm_comm_buffer_data(grads);
@@ -155,10 +172,13 @@ int main(int argc, char **argv) {
     const trm_runner_times t = trm_runner_time(b.r);
     const double ms = 1e3 / (double)t.steps;
     if (trm_comm_rank(b.comm) == 0)
-        printf("{\"peer\":\"trireme\",\"model\":\"%s\",\"ranks\":%d,\"samples_per_s\":%.1f,\"step_ms\":%.3f,\"step_ms_min\":%.3f,"
-               "\"phases_ms\":{\"load\":%.3f,\"fwd\":%.3f,\"bwd\":%.3f,\"update\":%.3f,\"wait\":%.3f},\"exposed\":%.4f,\"loss\":%.4f}\n",
-               model, trm_comm_size(b.comm), (double)(b.per_rank * trm_comm_size(b.comm)) / block[3], block[3] * 1e3, block[0] * 1e3,
-               t.load * ms, t.forward * ms, t.backward * ms, t.update * ms, t.wait * ms, t.wait * ms / 1e3 / block[3], loss);
+        printf("{\"peer\":\"trireme\",\"model\":\"%s\",\"ranks\":%d,\"samples_per_s\":%.1f,\"step_ms\":%.3f,"
+               "\"step_ms_min\":%.3f,"
+               "\"phases_ms\":{\"load\":%.3f,\"fwd\":%.3f,\"bwd\":%.3f,\"update\":%.3f,\"wait\":%.3f,\"bwd_"
+               "behind\":%.3f},\"exposed\":%.4f,\"loss\":%.4f}\n",
+               model, trm_comm_size(b.comm), (double)(b.per_rank * trm_comm_size(b.comm)) / block[3],
+               block[3] * 1e3, block[0] * 1e3, t.load * ms, t.forward * ms, t.backward * ms, t.update * ms,
+               t.wait * ms, t.backward_behind * ms, t.wait * ms / 1e3 / block[3], loss);
     trm_launch_end(b.comm);
     return 0;
 }
