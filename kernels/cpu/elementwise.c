@@ -126,18 +126,17 @@ typedef uint64_t vu64 __attribute__((vector_size(8 * LANES64)));
 #define UNPACK_HIGH(a, b) ((vu64)_mm_unpackhi_epi64((__m128i)(a), (__m128i)(b)))
 #endif
 
-/* The key of every round, in all lanes. */
+/* The two key words of every round.  One word after the other: GCC 12.2 confuses the two where one loop steps
+ * both and gets vectorised. */
 typedef struct round_keys {
-    vu64 k[10][2];
+    uint64_t k[2][10];
 } round_keys;
 
 static round_keys rounds_of(const uint32_t key[2]) {
+    static const uint32_t step[2] = {0x9E3779B9u, 0xBB67AE85u};
     round_keys r;
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int i = 0; i < 10; i++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-        r.k[i][0] = k0 - (vu64){0};
-        r.k[i][1] = k1 - (vu64){0};
-    }
+    for (int word = 0; word < 2; word++)
+        for (uint32_t i = 0; i < 10; i++) r.k[word][i] = key[word] + i * step[word];
     return r;
 }
 
@@ -164,7 +163,7 @@ TRM_INLINE void philox_step(const round_keys *r, const uint32_t counter[4], vu64
     for (int i = 0; i < 10; i++)
         for (int g = 0; g < GROUPS; g++) {
             vu64 p = MUL32(s[g].a, 0xD2511F53u - (vu64){0}), q = MUL32(s[g].c, 0xCD9E8D57u - (vu64){0});
-            s[g] = (lanes){(q >> 32) ^ s[g].b ^ r->k[i][0], q, (p >> 32) ^ s[g].d ^ r->k[i][1], p};
+            s[g] = (lanes){(q >> 32) ^ s[g].b ^ r->k[0][i], q, (p >> 32) ^ s[g].d ^ r->k[1][i], p};
         }
     for (int g = 0; g < GROUPS; g++) put_words(s[g], out + g * 4 * LANES64);
 }
