@@ -22,7 +22,7 @@ static float softmax_row(float *s, int64_t n) {
     for (int64_t j = 0; j < n; j++) high = s[j] > high ? s[j] : high;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
-        float e = trm_expf(s[j] - high);
+        float e = trm_exp_neg(s[j] - high);
         s[j] = e;
         sum += e;
     }
@@ -46,7 +46,7 @@ void TRM_K(softmax_again)(float *s, int64_t ld, int64_t rows, int64_t cols, int6
         int64_t n = fill_tail(s, seen + i * step, -HUGE_VALF);
         float shift = lse[i];
 #pragma omp simd
-        for (int64_t j = 0; j < n; j++) s[j] = trm_expf(s[j] - shift);
+        for (int64_t j = 0; j < n; j++) s[j] = trm_exp_neg(s[j] - shift);
         clear(s, n, cols);
     }
 }

@@ -30,42 +30,39 @@ static inline float trm_bits_float(uint32_t u) {
     return x;
 }
 
-/* exp(x) = 2^n exp(r), |r| <= ln(2)/2.  n is rounded by adding 1.5 * 2^23, which leaves it in the low
- * bits of the sum; it is added to the exponent of exp(r). */
-static inline float trm_expf(float x) {
-    const float low = -87.33654f, high = 88.72284f, magic = 12582912.0f;
-    float c = x < low ? low : x;
-    c = c > high ? high : c;
-    float t = TRM_FMA(c, 1.44269504f, magic);
+#define TRM_EXP_LOW -87.33654f          /* below: not a normal number */
+#define TRM_EXP_HIGH 88.72284f
+
+/* exp(x) = 2^n exp(r), |r| <= ln(2)/2, for x in that range.  n is rounded by adding 1.5 * 2^23, which leaves
+ * it in the low bits of the sum; it is added to the exponent of exp(r). */
+static inline float trm_exp_core(float x) {
+    const float magic = 12582912.0f;
+    float t = TRM_FMA(x, 1.44269504f, magic);
     float n = t - magic;
-    float r = TRM_FMA(n, -0.693359375f, c);
+    float r = TRM_FMA(n, -0.693359375f, x);
     r = TRM_FMA(n, 2.12194440e-4f, r);
     float q = TRM_FMA(1.3814597e-3f, r, 8.3687157e-3f);
     q = TRM_FMA(q, r, 4.1668388e-2f);
     q = TRM_FMA(q, r, 1.6666521e-1f);
     q = TRM_FMA(q, r, 4.9999993e-1f);
     float p = 1.0f + TRM_FMA(q, r * r, r);
-    float y = trm_bits_float(trm_float_bits(p) + (trm_float_bits(t) << 23));
-    y = x < low ? 0.0f : y;
-    y = x >= high ? HUGE_VALF : y;
+    return trm_bits_float(trm_float_bits(p) + (trm_float_bits(t) << 23));
+}
+
+static inline float trm_expf(float x) {
+    float c = x < TRM_EXP_LOW ? TRM_EXP_LOW : x;
+    c = c > TRM_EXP_HIGH ? TRM_EXP_HIGH : c;
+    float y = trm_exp_core(c);
+    y = x < TRM_EXP_LOW ? 0.0f : y;
+    y = x >= TRM_EXP_HIGH ? HUGE_VALF : y;
     return x == x ? y : x;
 }
 
-/* exp(x) for x <= 0: fewer cases, so faster.  The end of the range gives 0, NaN gives NaN. */
+/* exp(x) for x <= 0 (or a little more): fewer cases, so faster. */
 static inline float trm_exp_neg(float x) {
-    const float low = -87.33654f, magic = 12582912.0f;
-    float c = x < low ? low : x;
-    float t = TRM_FMA(c, 1.44269504f, magic);
-    float n = t - magic;
-    float r = TRM_FMA(n, -0.693359375f, c);
-    r = TRM_FMA(n, 2.12194440e-4f, r);
-    float q = TRM_FMA(1.3814597e-3f, r, 8.3687157e-3f);
-    q = TRM_FMA(q, r, 4.1668388e-2f);
-    q = TRM_FMA(q, r, 1.6666521e-1f);
-    q = TRM_FMA(q, r, 4.9999993e-1f);
-    float p = 1.0f + TRM_FMA(q, r * r, r);
-    float y = trm_bits_float(trm_float_bits(p) + (trm_float_bits(t) << 23));
-    return x >= low ? y : c - c;
+    float c = x < TRM_EXP_LOW ? TRM_EXP_LOW : x;
+    float y = trm_exp_core(c);
+    return x >= TRM_EXP_LOW ? y : c - c;                /* 0, or NaN where x is */
 }
 
 /* 1 / (1 + exp(-x)) with e = exp(-|x|): 1 / (1 + e) or e / (1 + e); its slope is e / (1 + e)^2. */
