@@ -32,7 +32,8 @@ static float softmax_row(float *s, int64_t n) {
     return high + logf(sum);
 }
 
-void TRM_K(softmax_rows)(float *s, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step, float *lse) {
+void TRM_K(softmax_rows)(float *s, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step,
+                         float *lse) {
     for (int64_t i = 0; i < rows; i++, s += ld) {
         int64_t n = fill_tail(s, seen + i * step, -HUGE_VALF);
         lse[i] = softmax_row(s, n);
@@ -51,8 +52,8 @@ void TRM_K(softmax_again)(float *s, int64_t ld, int64_t rows, int64_t cols, int6
     }
 }
 
-void TRM_K(softmax_grad)(float *ds, const float *p, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step,
-                         float scale) {
+void TRM_K(softmax_grad)(float *ds, const float *p, int64_t ld, int64_t rows, int64_t cols, int64_t seen,
+                         int64_t step, float scale) {
     for (int64_t i = 0; i < rows; i++, ds += ld, p += ld) {
         int64_t n = fill_tail(ds, seen + i * step, 0);
         float dot = 0;

@@ -19,29 +19,29 @@ void TRM_K(fill_rows)(float *y, const float *b, const float *res, int64_t rows, 
 }
 
 /* One row of z += b, y = act(z).  Where y is z the sum is not stored first. */
-#define TRM_ACT_ROW(name, expr)                                                                      \
-    static void name##_row(float *y, float *z, const float *b, int64_t cols) {                       \
-        if (y == z && b) {                                                                           \
-            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                 \
-                float v = z[j] + b[j];                                                               \
-                y[j] = expr;                                                                         \
-            }                                                                                        \
-        } else if (b) {                                                                              \
-            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                 \
-                float v = z[j] + b[j];                                                               \
-                z[j] = v;                                                                            \
-                y[j] = expr;                                                                         \
-            }                                                                                        \
-        } else {                                                                                     \
-            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                 \
-                float v = z[j];                                                                      \
-                y[j] = expr;                                                                         \
-            }                                                                                        \
-        }                                                                                            \
-    }                                                                                                \
-    void TRM_K(name)(float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads) {  \
-        _Pragma("omp parallel for if (threads > 1) num_threads(threads)")                            \
-        for (int64_t i = 0; i < rows; i++) name##_row(y + i * cols, z + i * cols, b, cols);          \
+#define TRM_ACT_ROW(name, expr)                                                                              \
+    static void name##_row(float *y, float *z, const float *b, int64_t cols) {                               \
+        if (y == z && b) {                                                                                   \
+            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                         \
+                float v = z[j] + b[j];                                                                       \
+                y[j] = expr;                                                                                 \
+            }                                                                                                \
+        } else if (b) {                                                                                      \
+            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                         \
+                float v = z[j] + b[j];                                                                       \
+                z[j] = v;                                                                                    \
+                y[j] = expr;                                                                                 \
+            }                                                                                                \
+        } else {                                                                                             \
+            _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                         \
+                float v = z[j];                                                                              \
+                y[j] = expr;                                                                                 \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    void TRM_K(name)(float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads) {          \
+        _Pragma("omp parallel for if (threads > 1) num_threads(threads)") for (int64_t i = 0; i < rows; i++) \
+            name##_row(y + i * cols, z + i * cols, b, cols);                                                 \
     }
 
 TRM_ACT_ROW(bias_relu, v < 0.0f ? 0.0f : v)
@@ -91,7 +91,8 @@ void TRM_K(column_sums)(float *out, const float *x, int64_t rows, int64_t cols, 
     }
 }
 
-static void pad_and_sum(float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, int64_t width, float *total) {
+static void pad_and_sum(float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, int64_t width,
+                        float *total) {
     float sum[SUM_BLOCK] = {0};
     for (int64_t i = 0; i < rows; i++, x += cols, y += ld) {
 #pragma omp simd
@@ -103,7 +104,8 @@ static void pad_and_sum(float *y, int64_t ld, const float *x, int64_t rows, int6
     for (int64_t j = 0; j < width; j++) total[j] += sum[j];
 }
 
-void TRM_K(pad_rows)(float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum, int threads) {
+void TRM_K(pad_rows)(float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum,
+                     int threads) {
     if (!sum) {
 #pragma omp parallel for if (threads > 1) num_threads(threads)
         for (int64_t i = 0; i < rows; i++) memcpy(y + i * ld, x + i * cols, (size_t)cols * sizeof *y);

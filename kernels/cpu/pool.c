@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-enum { CHUNK = 64 };                    /* channels whose results stay in the first-level cache */
+enum { CHUNK = 64 }; /* channels whose results stay in the first-level cache */
 
 /* The part of an output's window that lies in the image. */
 typedef struct window {
-    int64_t row, col;                   /* of the unclipped window's corner */
-    int64_t top, bottom, left, right;   /* rows and columns of the window that are inside */
+    int64_t row, col;                 /* of the unclipped window's corner */
+    int64_t top, bottom, left, right; /* rows and columns of the window that are inside */
 } window;
 
 static int64_t first_inside(int64_t corner) { return corner < 0 ? -corner : 0; }
@@ -36,7 +36,8 @@ static int64_t image(const trm_pool *a) { return a->in[0] * a->in[1] * a->c; }
 /* Every input belongs to exactly one window: gradients are stored, not added up. */
 static bool tiled(const trm_pool *a) {
     for (int d = 0; d < 2; d++)
-        if (a->stride[d] != a->kernel[d] || a->pad[d] != 0 || a->in[d] != a->out[d] * a->kernel[d]) return false;
+        if (a->stride[d] != a->kernel[d] || a->pad[d] != 0 || a->in[d] != a->out[d] * a->kernel[d])
+            return false;
     return true;
 }
 
@@ -45,7 +46,8 @@ static bool tiled(const trm_pool *a) {
 /* NaN counts as largest, as in the definition by comparison that keeps the first of equals. */
 static inline int larger(float v, float high) { return (v > high) | (v != v); }
 
-static void max_chunk(const trm_pool *a, const window *w, const float *x, float *y, uint16_t *place, int64_t c) {
+static void max_chunk(const trm_pool *a, const window *w, const float *x, float *y, uint16_t *place,
+                      int64_t c) {
     float high[CHUNK];
     int32_t where[CHUNK];
     int32_t first = (int32_t)(w->top * a->kernel[1] + w->left);
@@ -74,8 +76,8 @@ static void max_chunk(const trm_pool *a, const window *w, const float *x, float 
 }
 
 /* The common window of 2 x 2, wholly inside: everything in registers. */
-static void max_2x2(const float *restrict p, const float *restrict q, float *restrict y, uint16_t *restrict place,
-                    int64_t c) {
+static void max_2x2(const float *restrict p, const float *restrict q, float *restrict y,
+                    uint16_t *restrict place, int64_t c) {
 #pragma omp simd
     for (int64_t k = 0; k < c; k++) {
         float high = p[k];
@@ -118,8 +120,8 @@ void TRM_K(pool_max)(const trm_pool *a) {
     }
 }
 
-static void max_grad_at(float *restrict dx, const float *restrict dy, const uint16_t *restrict place, int32_t here,
-                        int64_t c, bool store) {
+static void max_grad_at(float *restrict dx, const float *restrict dy, const uint16_t *restrict place,
+                        int32_t here, int64_t c, bool store) {
     if (store) {
 #pragma omp simd
         for (int64_t k = 0; k < c; k++) dx[k] = place[k] == here ? dy[k] : 0.0f;
@@ -129,8 +131,8 @@ static void max_grad_at(float *restrict dx, const float *restrict dy, const uint
     }
 }
 
-static void max_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy, const uint16_t *place,
-                            bool store) {
+static void max_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy,
+                            const uint16_t *place, bool store) {
     for (int64_t r = w->top; r < w->bottom; r++)
         for (int64_t s = w->left; s < w->right; s++)
             max_grad_at(dx + offset(a, w, r, s), dy, place, (int32_t)(r * a->kernel[1] + s), a->c, store);

@@ -38,7 +38,7 @@ static double median(work_fn fn, void *what) {
 
 /* ---- bare work ------------------------------------------------------------------------------------ */
 
-static float *pool_a, *pool_b, *pool_c;             /* memory that the bare work uses */
+static float *pool_a, *pool_b, *pool_c; /* memory that the bare work uses */
 enum { POOL_FLOATS = 1 << 23 };
 
 typedef struct product {
@@ -110,7 +110,8 @@ static double time_op(trm_device *device, const trm_op_desc *desc, char impl[64]
     return t;
 }
 
-static void show(const char *name, const trm_op_desc *d, double t, double flops, double bare, const char *impl) {
+static void show(const char *name, const trm_op_desc *d, double t, double flops, double bare,
+                 const char *impl) {
     printf("%-18s %-14s %9.1f us %6.1f GF/s", name, trm_op_name(d->kind), t * 1e6, flops / t * 1e-9);
     if (bare > 0) printf("  bare %9.1f us  x %.2f", bare * 1e6, bare / t);
     printf("  %s\n", impl);
@@ -124,8 +125,10 @@ static trm_shape shape3(int64_t a, int64_t b, int64_t c) { return trm_shape_of(3
 static void linear(trm_device *device, const char *name, int64_t rows, int64_t in, int64_t out, trm_act act) {
     char impl[64];
     double flops = 2.0 * (double)(rows * in * out);
-    trm_op_desc d = {.n = 1, .in = shape2(rows, in), .out = shape2(rows, out), .bias = true, .count = in * out};
-    const product fwd = {'N', 'T', rows, out, in, in, in, out, 1}, bwd_x = {'N', 'N', rows, in, out, out, in, in, 1},
+    trm_op_desc d = {
+        .n = 1, .in = shape2(rows, in), .out = shape2(rows, out), .bias = true, .count = in * out};
+    const product fwd = {'N', 'T', rows, out, in, in, in, out, 1},
+                  bwd_x = {'N', 'N', rows, in, out, out, in, in, 1},
                   bwd_w = {'T', 'N', out, in, rows, out, in, in, 1};
     d.kind = TRM_OP_LINEAR_FWD;
     d.act = act;
@@ -162,7 +165,8 @@ static void conv(trm_device *device, const conv_case *c, double peak) {
     }
 }
 
-static void pool(trm_device *device, const char *name, trm_pool_mode mode, int64_t c, int64_t size, int64_t kernel) {
+static void pool(trm_device *device, const char *name, trm_pool_mode mode, int64_t c, int64_t size,
+                 int64_t kernel) {
     char impl[64];
     trm_op_desc d = {.n = 64,
                      .in = shape3(c, size, size),
@@ -178,7 +182,8 @@ static void pool(trm_device *device, const char *name, trm_pool_mode mode, int64
     }
 }
 
-static void attention(trm_device *device, const char *name, int64_t n, int64_t t, int64_t heads, int64_t width) {
+static void attention(trm_device *device, const char *name, int64_t n, int64_t t, int64_t heads,
+                      int64_t width) {
     char impl[64];
     int64_t c = heads * width, tasks = n * heads;
     trm_op_desc d = {.n = n, .in = shape2(t, 3 * c), .out = shape2(t, c), .heads = heads, .causal = true};
@@ -208,7 +213,8 @@ int main(void) {
     pool_a = floats(POOL_FLOATS);
     pool_b = floats(POOL_FLOATS);
     pool_c = floats(POOL_FLOATS);
-    double peak = 2.0 * 1024 * 1024 * 1024 / time_product((product){'N', 'N', 1024, 1024, 1024, 1024, 1024, 1024, 1});
+    double peak =
+        2.0 * 1024 * 1024 * 1024 / time_product((product){'N', 'N', 1024, 1024, 1024, 1024, 1024, 1024, 1});
     printf("%s; a product of 1024^3: %.1f GF/s\n", device->about, peak * 1e-9);
     linear(device, "mlp 784-512", 128, 784, 512, TRM_ACT_RELU);
     linear(device, "mlp 512-512", 128, 512, 512, TRM_ACT_RELU);

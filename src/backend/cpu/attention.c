@@ -13,8 +13,8 @@ static int64_t block_rows(int64_t t, bool causal) { return causal && t <= 128 ? 
 
 typedef struct attention_state {
     trm_cpu_state base;
-    int64_t t, c, heads, width, tasks;  /* width of a head; tasks = samples * heads */
-    int64_t block, ld;                  /* a block of scores: its rows, and from one to the next */
+    int64_t t, c, heads, width, tasks; /* width of a head; tasks = samples * heads */
+    int64_t block, ld;                 /* a block of scores: its rows, and from one to the next */
     bool causal;
     float scale;
 } attention_state;
@@ -40,7 +40,8 @@ static void *shift(void *base, int64_t floats) { return base ? (float *)base + f
 
 static head head_at(const trm_op *op, const attention_state *s, int64_t task) {
     int64_t rows = task / s->heads * s->t, col = task % s->heads * s->width;
-    float *x = shift(op->arg[TRM_ARG_X], rows * 3 * s->c + col), *dx = shift(op->arg[TRM_ARG_DX], rows * 3 * s->c + col);
+    float *x = shift(op->arg[TRM_ARG_X], rows * 3 * s->c + col),
+          *dx = shift(op->arg[TRM_ARG_DX], rows * 3 * s->c + col);
     return (head){.q = x,
                   .k = x + s->c,
                   .v = x + 2 * s->c,
@@ -54,8 +55,8 @@ static head head_at(const trm_op *op, const attention_state *s, int64_t task) {
 
 /* scores = scale * Q K^T of the block */
 static trm_status scores(const attention_state *s, const head *h, const block *b, float *out) {
-    return trm_cpu_sgemm('N', 'T', b->rows, b->keys, s->width, s->scale, h->q + b->first * 3 * s->c, 3 * s->c, h->k,
-                         3 * s->c, 0, out, s->ld);
+    return trm_cpu_sgemm('N', 'T', b->rows, b->keys, s->width, s->scale, h->q + b->first * 3 * s->c, 3 * s->c,
+                         h->k, 3 * s->c, 0, out, s->ld);
 }
 
 /* ---- forward --------------------------------------------------------------------------- */
@@ -74,14 +75,15 @@ static trm_status fwd_head(const trm_kernels *k, const attention_state *s, const
 /* ---- backward -------------------------------------------------------------------------- */
 
 /* OUT[keys] (+)= M^T IN[rows], for the gradients of keys and values */
-static trm_status to_keys(const attention_state *s, const block *b, const float *m, const float *in, int64_t ld_in,
-                          bool add, float *out) {
-    return trm_cpu_sgemm('T', 'N', b->keys, s->width, b->rows, 1, m, s->ld, in, ld_in, add ? 1 : 0, out, 3 * s->c);
+static trm_status to_keys(const attention_state *s, const block *b, const float *m, const float *in,
+                          int64_t ld_in, bool add, float *out) {
+    return trm_cpu_sgemm('T', 'N', b->keys, s->width, b->rows, 1, m, s->ld, in, ld_in, add ? 1 : 0, out,
+                         3 * s->c);
 }
 
 /* p and ds: blocks of probabilities and of their gradients. */
-static trm_status bwd_block(const trm_kernels *k, const attention_state *s, const head *h, const block *b, bool add,
-                            bool add_keys, float *p, float *ds) {
+static trm_status bwd_block(const trm_kernels *k, const attention_state *s, const head *h, const block *b,
+                            bool add, bool add_keys, float *p, float *ds) {
     int64_t ld = 3 * s->c;
     const float *q = h->q + b->first * ld, *dy = h->dy + b->first * s->c;
     TRM_TRY(scores(s, h, b, p));
@@ -95,7 +97,8 @@ static trm_status bwd_block(const trm_kernels *k, const attention_state *s, cons
 }
 
 /* From the last block, which sees all keys and so is the first writer of their gradients. */
-static trm_status bwd_head(const trm_kernels *k, const attention_state *s, const head *h, bool add, float *p) {
+static trm_status bwd_head(const trm_kernels *k, const attention_state *s, const head *h, bool add,
+                           float *p) {
     float *ds = p + s->block * s->ld;
     int64_t last = (s->t - 1) / s->block * s->block;
     for (int64_t first = last; first >= 0; first -= s->block) {

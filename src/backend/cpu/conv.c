@@ -8,9 +8,9 @@
 
 typedef struct conv_state {
     trm_cpu_state base;
-    trm_dnn *conv, *reorder;        /* reorder is NULL where plain weights suit */
-    size_t weights_at, result_at, library_at;   /* pieces of scratch */
-    bool add;                       /* BWD_X: the library cannot add to DX, so its result goes to scratch first */
+    trm_dnn *conv, *reorder;                  /* reorder is NULL where plain weights suit */
+    size_t weights_at, result_at, library_at; /* pieces of scratch */
+    bool add; /* BWD_X: the library cannot add to DX, so its result goes to scratch first */
 } conv_state;
 
 static conv_state *state_of(const trm_op *op) { return op->state; }
@@ -47,9 +47,9 @@ static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
     TRM_TRY(trm_dnn_run(s->conv));
     if (s->reorder) TRM_TRY(trm_dnn_run(s->reorder));
     if (op->desc.bias)
-        trm_cpu_kernels(op->device)->column_sums(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY],
-                                                 op->desc.n * out->dim[1] * out->dim[2], out->dim[0],
-                                                 op->desc.accumulate, op->device->threads);
+        trm_cpu_kernels(op->device)
+            ->column_sums(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY], op->desc.n * out->dim[1] * out->dim[2],
+                          out->dim[0], op->desc.accumulate, op->device->threads);
     return TRM_OK;
 }
 

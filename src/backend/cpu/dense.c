@@ -16,9 +16,9 @@ typedef void (*bias_act_fn)(float *y, float *z, const float *b, int64_t rows, in
 typedef struct dense_state {
     trm_cpu_state base;
     int64_t rows, in, out;
-    bias_act_fn bias_act;           /* FWD; NULL for none */
-    bool pad_w, pad_x, pad_dy;      /* copied to scratch */
-    size_t x_at;                    /* BWD_W: X lies behind DY there */
+    bias_act_fn bias_act;      /* FWD; NULL for none */
+    bool pad_w, pad_x, pad_dy; /* copied to scratch */
+    size_t x_at;               /* BWD_W: X lies behind DY there */
 } dense_state;
 
 /* Whether walking down `rows` rows of `cols` floats is slow, and the product large enough to pay for a copy. */
@@ -36,8 +36,8 @@ static trm_status run_fwd(trm_op *op, const trm_step *step) {
     float *y = op->arg[TRM_ARG_Y], *z = op->arg[TRM_ARG_PRE] ? op->arg[TRM_ARG_PRE] : y;
     bool fill = !s->bias_act && (b || res);
     if (fill) k->fill_rows(y, b, res, s->rows, s->out, op->device->threads);
-    TRM_TRY(trm_cpu_sgemm('N', 'T', s->rows, s->out, s->in, 1, op->arg[TRM_ARG_X], s->in, op->arg[TRM_ARG_W], s->in,
-                          fill ? 1 : 0, z, s->out));
+    TRM_TRY(trm_cpu_sgemm('N', 'T', s->rows, s->out, s->in, 1, op->arg[TRM_ARG_X], s->in, op->arg[TRM_ARG_W],
+                          s->in, fill ? 1 : 0, z, s->out));
     if (s->bias_act) s->bias_act(y, z, b, s->rows, s->out, op->device->threads);
     return TRM_OK;
 }
@@ -57,7 +57,8 @@ static trm_status run_bwd_x(trm_op *op, const trm_step *step) {
 }
 
 /* Rows first .. first+rows of DY and X, copied where that pays, add to DW (and DB). */
-static trm_status weights_block(const trm_op *op, const dense_state *s, int64_t first, int64_t rows, bool add) {
+static trm_status weights_block(const trm_op *op, const dense_state *s, int64_t first, int64_t rows,
+                                bool add) {
     const trm_kernels *k = trm_cpu_kernels(op->device);
     const float *dy = (const float *)op->arg[TRM_ARG_DY] + first * s->out;
     const float *x = (const float *)op->arg[TRM_ARG_X] + first * s->in;
@@ -73,7 +74,8 @@ static trm_status weights_block(const trm_op *op, const dense_state *s, int64_t 
         k->pad_rows(x_copy, ldx, x, rows, s->in, NULL, op->device->threads);
         x = x_copy;
     }
-    return trm_cpu_sgemm('T', 'N', s->out, s->in, rows, 1, dy, ldy, x, ldx, add ? 1 : 0, op->arg[TRM_ARG_DW], s->in);
+    return trm_cpu_sgemm('T', 'N', s->out, s->in, rows, 1, dy, ldy, x, ldx, add ? 1 : 0, op->arg[TRM_ARG_DW],
+                         s->in);
 }
 
 static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
@@ -82,7 +84,8 @@ static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
     float *db = op->arg[TRM_ARG_DB];
     bool add = op->desc.accumulate;
     if (db && !s->pad_dy)
-        trm_cpu_kernels(op->device)->column_sums(db, op->arg[TRM_ARG_DY], s->rows, s->out, add, op->device->threads);
+        trm_cpu_kernels(op->device)
+            ->column_sums(db, op->arg[TRM_ARG_DY], s->rows, s->out, add, op->device->threads);
     else if (db && !add)
         memset(db, 0, (size_t)s->out * sizeof *db);
     int64_t block = s->pad_dy || s->pad_x ? BLOCK_ROWS : s->rows;
@@ -106,7 +109,8 @@ static bias_act_fn choose_act(const trm_kernels *k, trm_act act) {
 }
 
 static void plan_scratch(trm_op *op, dense_state *s) {
-    size_t rows = (size_t)trm_min64(s->rows, BLOCK_ROWS), in = (size_t)(s->in + PAD), out = (size_t)(s->out + PAD);
+    size_t rows = (size_t)trm_min64(s->rows, BLOCK_ROWS), in = (size_t)(s->in + PAD),
+           out = (size_t)(s->out + PAD);
     if (op->desc.kind == TRM_OP_LINEAR_BWD_X && s->rows >= 1024) {
         s->pad_w = slow_stride(s->out, s->in, s->rows);
         op->scratch_bytes = s->pad_w ? (size_t)s->out * in * sizeof(float) : 0;

@@ -19,8 +19,8 @@ struct trm_dnn {
     dnnl_stream_t stream;
     int args;
     dnnl_exec_arg_t arg[TRM_DNN_SLOTS];
-    trm_dnn_slot slot[TRM_DNN_SLOTS];   /* of each arg */
-    int id[TRM_DNN_SLOTS];              /* DNNL_ARG_* of each slot, 0 where it has none */
+    trm_dnn_slot slot[TRM_DNN_SLOTS]; /* of each arg */
+    int id[TRM_DNN_SLOTS];            /* DNNL_ARG_* of each slot, 0 where it has none */
 };
 
 static const char *status_text(dnnl_status_t s) {
@@ -33,13 +33,16 @@ static const char *status_text(dnnl_status_t s) {
 }
 
 static trm_status failed(dnnl_status_t s, const char *what) {
-    trm_status code = s == dnnl_out_of_memory ? TRM_MEMORY : s == dnnl_unimplemented ? TRM_MACHINE : TRM_INTERNAL;
-    return trm_fail(code, "oneDNN %d.%d: %s: %s", dnnl_version()->major, dnnl_version()->minor, what, status_text(s));
+    trm_status code = s == dnnl_out_of_memory   ? TRM_MEMORY
+                      : s == dnnl_unimplemented ? TRM_MACHINE
+                                                : TRM_INTERNAL;
+    return trm_fail(code, "oneDNN %d.%d: %s: %s", dnnl_version()->major, dnnl_version()->minor, what,
+                    status_text(s));
 }
 
-#define DNN_TRY(expr, what)                                        \
-    do {                                                           \
-        dnnl_status_t dnn_try_ = (expr);                           \
+#define DNN_TRY(expr, what)                                          \
+    do {                                                             \
+        dnnl_status_t dnn_try_ = (expr);                             \
         if (dnn_try_ != dnnl_success) return failed(dnn_try_, what); \
     } while (0)
 
@@ -53,14 +56,15 @@ typedef struct conv_parts {
 
 #if DNNL_VERSION_MAJOR >= 3
 
-typedef dnnl_memory_desc_t memory_desc;                     /* owned */
-typedef const_dnnl_memory_desc_t memory_view;               /* borrowed */
-static memory_view view(const memory_desc *m) { return *m; }   /* NULL where it was not made */
+typedef dnnl_memory_desc_t memory_desc;                      /* owned */
+typedef const_dnnl_memory_desc_t memory_view;                /* borrowed */
+static memory_view view(const memory_desc *m) { return *m; } /* NULL where it was not made */
 static void memory_desc_free(memory_desc *m) {
     if (*m) dnnl_memory_desc_destroy(*m);
 }
 
-static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims,
+                                      dnnl_format_tag_t tag) {
     return dnnl_memory_desc_create_with_tag(m, rank, dims, dnnl_f32, tag);
 }
 
@@ -68,16 +72,19 @@ static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
     return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
 }
 
-static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef); }
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
+    return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+}
 
-static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c, memory_view x,
-                               memory_view w, memory_view b, memory_view y, dnnl_primitive_attr_t attr,
-                               dnnl_primitive_desc_t hint) {
+static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c,
+                               memory_view x, memory_view w, memory_view b, memory_view y,
+                               dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint) {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     switch (c->op->kind) {
     case TRM_OP_CONV_FWD:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, direct, x, w, b, y,
-                                                              c->strides, c->dilation, c->padding, c->padding, attr);
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, direct, x,
+                                                              w, b, y, c->strides, c->dilation, c->padding,
+                                                              c->padding, attr);
     case TRM_OP_CONV_BWD_X:
         return dnnl_convolution_backward_data_primitive_desc_create(
             out, engine, direct, x, w, y, c->strides, c->dilation, c->padding, c->padding, hint, attr);
@@ -94,7 +101,8 @@ typedef const dnnl_memory_desc_t *memory_view;
 static memory_view view(const memory_desc *m) { return m->ndims > 0 ? m : NULL; }
 static void memory_desc_free(memory_desc *m) { (void)m; }
 
-static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims,
+                                      dnnl_format_tag_t tag) {
     return dnnl_memory_desc_init_by_tag(m, rank, dims, dnnl_f32, tag);
 }
 
@@ -104,24 +112,24 @@ static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
 
-static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c, memory_view x,
-                               memory_view w, memory_view b, memory_view y, dnnl_primitive_attr_t attr,
-                               dnnl_primitive_desc_t hint) {
+static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c,
+                               memory_view x, memory_view w, memory_view b, memory_view y,
+                               dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint) {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     dnnl_convolution_desc_t d;
     dnnl_status_t s;
     switch (c->op->kind) {
     case TRM_OP_CONV_FWD:
-        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, direct, x, w, b, y, c->strides,
-                                                       c->dilation, c->padding, c->padding);
+        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, direct, x, w, b, y,
+                                                       c->strides, c->dilation, c->padding, c->padding);
         break;
     case TRM_OP_CONV_BWD_X:
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, direct, x, w, y, c->strides, c->dilation, c->padding,
-                                                             c->padding);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, direct, x, w, y, c->strides, c->dilation,
+                                                             c->padding, c->padding);
         break;
     default:
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, direct, x, w, b, y, c->strides, c->dilation,
-                                                                c->padding, c->padding);
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, direct, x, w, b, y, c->strides,
+                                                                c->dilation, c->padding, c->padding);
     }
     return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, hint) : s;
 }
@@ -156,8 +164,8 @@ const char *trm_cpu_onednn_version(char *buf, size_t cap) {
     return buf;
 }
 
-trm_status trm_cpu_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                         const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+trm_status trm_cpu_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                         int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
     DNN_TRY(dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), "a matrix product");
     return TRM_OK;
 }
@@ -205,7 +213,8 @@ static trm_status finish(const onednn *lib, trm_dnn *p) {
         if (trm_dnn_bytes(p, slot) == 0) continue;
         dnnl_exec_arg_t *arg = &p->arg[p->args];
         arg->arg = p->id[slot];
-        DNN_TRY(dnnl_memory_create(&arg->memory, slot_desc(p, slot), lib->engine, DNNL_MEMORY_NONE), "a memory object");
+        DNN_TRY(dnnl_memory_create(&arg->memory, slot_desc(p, slot), lib->engine, DNNL_MEMORY_NONE),
+                "a memory object");
         p->slot[p->args++] = (trm_dnn_slot)slot;
     }
     return TRM_OK;
@@ -262,9 +271,8 @@ static trm_status conv_memory_make(const trm_op_desc *op, conv_memory *m) {
 }
 
 static conv_parts conv_parts_of(const trm_op_desc *op) {
-    return (conv_parts){.op = op,
-                        .strides = {op->stride[0], op->stride[1]},
-                        .padding = {op->pad[0], op->pad[1]}};
+    return (conv_parts){
+        .op = op, .strides = {op->stride[0], op->stride[1]}, .padding = {op->pad[0], op->pad[1]}};
 }
 
 /* A backward pass is described with the forward one as a hint. */
@@ -351,15 +359,16 @@ static trm_status reorder_make(const onednn *lib, memory_view from, memory_view 
     return TRM_OK;
 }
 
-trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack, bool add,
-                                trm_dnn **out) {
+trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack,
+                                bool add, trm_dnn **out) {
     memory_desc plain = {0};
     *out = NULL;
     trm_status status = weights_memory(desc, true, &plain);
     memory_view packed = slot_desc(conv, TRM_DNN_WEIGHTS);
     bool same = status == TRM_OK && dnnl_memory_desc_equal(packed, view(&plain));
     if (status == TRM_OK && (!same || add))
-        status = reorder_make(library(d), pack ? view(&plain) : packed, pack ? packed : view(&plain), add, out);
+        status =
+            reorder_make(library(d), pack ? view(&plain) : packed, pack ? packed : view(&plain), add, out);
     memory_desc_free(&plain);
     return status;
 }

@@ -7,12 +7,12 @@ typedef struct pool_state {
     trm_pool a;
 } pool_state;
 
-#define POOL_RUN(name)                                          \
+#define POOL_RUN(name)                                               \
     static trm_status run_##name(trm_op *op, const trm_step *step) { \
-        (void)step;                                             \
-        const pool_state *s = op->state;                        \
-        trm_cpu_kernels(op->device)->name(&s->a);               \
-        return TRM_OK;                                          \
+        (void)step;                                                  \
+        const pool_state *s = op->state;                             \
+        trm_cpu_kernels(op->device)->name(&s->a);                    \
+        return TRM_OK;                                               \
     }
 POOL_RUN(pool_max)
 POOL_RUN(pool_max_grad)
@@ -31,7 +31,8 @@ static trm_status bind(trm_op *op) {
 
 static void describe(trm_pool *a, const trm_op *op) {
     const trm_op_desc *d = &op->desc;
-    *a = (trm_pool){.n = d->n, .c = d->in.dim[0], .threads = op->device->threads, .accumulate = d->accumulate};
+    *a =
+        (trm_pool){.n = d->n, .c = d->in.dim[0], .threads = op->device->threads, .accumulate = d->accumulate};
     for (int i = 0; i < 2; i++) {
         a->in[i] = d->in.dim[1 + i];
         a->out[i] = d->out.dim[1 + i];
@@ -48,7 +49,9 @@ trm_status trm_cpu_plan_pool(trm_device *d, trm_op *op) {
     if (max && o->kernel[0] * o->kernel[1] > UINT16_MAX + 1)
         return trm_fail(TRM_JOB, "max pooling over %lld x %lld values; windows up to %d are possible",
                         (long long)o->kernel[0], (long long)o->kernel[1], UINT16_MAX + 1);
-    trm_cpu_run_fn run = max ? (forward ? run_pool_max : run_pool_max_grad) : forward ? run_pool_avg : run_pool_avg_grad;
+    trm_cpu_run_fn run = max       ? (forward ? run_pool_max : run_pool_max_grad)
+                         : forward ? run_pool_avg
+                                   : run_pool_avg_grad;
     TRM_TRY(trm_cpu_own(op, sizeof(pool_state), bind, run));
     describe(&((pool_state *)op->state)->a, op);
     op->saved_bytes = max ? (size_t)(o->n * trm_shape_count(&o->out)) * sizeof(uint16_t) : 0;

@@ -10,9 +10,10 @@ typedef struct conv_case {
 } conv_case;
 
 static const conv_case cases[] = {
-    {4, 3, 16, 32, 3, 1, 1, 1},    {4, 16, 16, 32, 3, 1, 1, 1}, {4, 16, 32, 32, 3, 2, 1, 1}, {4, 16, 32, 32, 1, 2, 0, 1},
-    {4, 64, 64, 8, 3, 1, 1, 1},    {4, 1, 20, 28, 5, 1, 0, 1},  {4, 20, 50, 12, 5, 1, 0, 1}, {1, 3, 64, 56, 7, 2, 3, 1},
-    {2, 32, 32, 14, 3, 1, 1, 32},  {2, 32, 64, 14, 3, 1, 1, 4}, {2, 48, 48, 14, 3, 2, 1, 1}, {2, 64, 128, 14, 1, 1, 0, 1},
+    {4, 3, 16, 32, 3, 1, 1, 1},  {4, 16, 16, 32, 3, 1, 1, 1}, {4, 16, 32, 32, 3, 2, 1, 1},
+    {4, 16, 32, 32, 1, 2, 0, 1}, {4, 64, 64, 8, 3, 1, 1, 1},  {4, 1, 20, 28, 5, 1, 0, 1},
+    {4, 20, 50, 12, 5, 1, 0, 1}, {1, 3, 64, 56, 7, 2, 3, 1},  {2, 32, 32, 14, 3, 1, 1, 32},
+    {2, 32, 64, 14, 3, 1, 1, 4}, {2, 48, 48, 14, 3, 2, 1, 1}, {2, 64, 128, 14, 1, 1, 0, 1},
     {1, 7, 5, 9, 3, 1, 1, 1},
 };
 
@@ -31,7 +32,8 @@ static trm_op_desc describe(const conv_case *c, trm_op_kind kind) {
 }
 
 static void run_once(trm_op *op, size_t bytes) {
-    void *args[TRM_ARG_COUNT], *scratch = op->scratch_bytes > 0 ? trm_alloc(op->scratch_bytes, "scratch") : NULL;
+    void *args[TRM_ARG_COUNT],
+        *scratch = op->scratch_bytes > 0 ? trm_alloc(op->scratch_bytes, "scratch") : NULL;
     for (int a = 0; a < TRM_ARG_COUNT; a++) assert_non_null(args[a] = trm_alloc(bytes, "an argument"));
     assert_ok(trm_op_bind(op, args, scratch));
     uint64_t before = trm_mem_count().allocations;
@@ -60,7 +62,7 @@ static void planning_reports_lack_of_memory(void **state) {
     trm_device *d = *state;
     for (int kind = TRM_OP_CONV_FWD; kind <= TRM_OP_CONV_BWD_W; kind++) {
         trm_op_desc desc = describe(&cases[0], (trm_op_kind)kind);
-        for (uint64_t n = 1; n <= 4; n++) {                  /* the op, its state, the convolution, the reorder */
+        for (uint64_t n = 1; n <= 4; n++) { /* the op, its state, the convolution, the reorder */
             trm_op *op;
             uint64_t before = trm_mem_count().live_bytes;
             trm_mem_fail_after(n);
@@ -71,7 +73,9 @@ static void planning_reports_lack_of_memory(void **state) {
     }
 }
 
-static int open_device(void **state) { return trm_device_open("cpu", 1, (trm_device **)state) == TRM_OK ? 0 : -1; }
+static int open_device(void **state) {
+    return trm_device_open("cpu", 1, (trm_device **)state) == TRM_OK ? 0 : -1;
+}
 
 static int close_device(void **state) {
     trm_device_close(*state);

@@ -62,7 +62,9 @@ static void sigmoid(void **state) {
 /* ---- gelu ------------------------------------------------------------------------------- */
 
 static double exact_gelu(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
-static double exact_gelu_slope(double x) { return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * M_PI); }
+static double exact_gelu_slope(double x) {
+    return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * M_PI);
+}
 
 static double inner(double x) { return sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
 static double exact_gelu_tanh(double x) { return 0.5 * x * (1 + tanh(inner(x))); }
