@@ -64,8 +64,9 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
  * POOL_FWD      Y, SAVED <- X;  POOL_BWD  DX (acc) <- DY, SAVED, (X, Y are also bound)
  * BN_STATS      STAT <- X: 2C+1 doubles: sums, sums of squares, count of rows
  * BN_APPLY      Y = act(w * (x-mean)/sqrt(var+eps) + b + [RES]), act NONE or RELU; train: mean and biased variance from
- *               STAT (after its reduction), and RUN_MEAN, RUN_VAR move by desc.momentum towards them (variance unbiased, as
- *               PyTorch); else from RUN_MEAN, RUN_VAR.  RUN_MEAN, RUN_VAR are C device floats.
+ *               STAT (after its reduction); else from RUN_MEAN, RUN_VAR: C device floats
+ * BN_RUN        RUN_MEAN, RUN_VAR move by desc.momentum towards STAT's mean and variance (unbiased, as PyTorch).  An op of its own, since
+ *               a rank without samples runs it too
  * BN_GRAD_SUMS  DY (masked in place by Y > 0 where act is RELU: dy becomes the gradient before the relu) ->
  *               GSTAT: 2C doubles: sums of dy, of dy*xhat; DW, DB (acc)= those local sums.  Needs X, STAT, Y.
  * BN_GRAD_APPLY DX (acc)= w/sd * (dy - sum_dy/m - xhat*sum_dyx/m), m = STAT's count.  Needs X, STAT, DY, GSTAT, W.
@@ -96,7 +97,7 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
     X(LINEAR_FWD) X(LINEAR_BWD_X) X(LINEAR_BWD_W)                                           \
     X(CONV_FWD) X(CONV_BWD_X) X(CONV_BWD_W)                                                 \
     X(POOL_FWD) X(POOL_BWD)                                                                 \
-    X(BN_STATS) X(BN_APPLY) X(BN_GRAD_SUMS) X(BN_GRAD_APPLY)                                \
+    X(BN_STATS) X(BN_APPLY) X(BN_RUN) X(BN_GRAD_SUMS) X(BN_GRAD_APPLY)                           \
     X(LN_FWD) X(LN_BWD) X(ACT_FWD) X(ACT_BWD) X(DROPOUT_FWD) X(DROPOUT_BWD)                 \
     X(FLATTEN_FWD) X(FLATTEN_BWD) X(EMBED_FWD) X(EMBED_BWD) X(POSEMB_FWD) X(POSEMB_BWD)     \
     X(ATTN_FWD) X(ATTN_BWD) X(ADD_FWD) X(ADD_INTO) X(COPY)                                  \

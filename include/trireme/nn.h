@@ -38,7 +38,7 @@ typedef struct trm_layer_attr {
     bool bias;
     int64_t kernel[2], stride[2], pad[2], groups;
     double eps, momentum, p;
-    bool affine, sync;              /* sync: statistics over all ranks */
+    bool sync;                      /* batch_norm: statistics over all ranks */
     bool tanh;                      /* gelu: the tanh form */
     int64_t heads;
     bool causal;

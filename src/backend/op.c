@@ -76,6 +76,8 @@ static bool wanted(const trm_op *op, int arg) {
     case TRM_ARG_SAVED: return op->saved_bytes > 0;
     case TRM_ARG_STAT:                /* BN_APPLY */
     case TRM_ARG_DX: return d->train; /* losses */
+    case TRM_ARG_RUN_MEAN:            /* BN_APPLY */
+    case TRM_ARG_RUN_VAR: return !d->train;
     case TRM_ARG_M1: return d->optimizer != TRM_OPT_SGD || d->beta1 != 0;
     case TRM_ARG_M2: return d->optimizer != TRM_OPT_SGD;
     default: return false;

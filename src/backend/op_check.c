@@ -103,7 +103,7 @@ static trm_status check_batch_norm(const trm_op_desc *d) {
         return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 (an image)", text(&d->in, in));
     TRM_TRY(check_same(d));
     if (d->kind != TRM_OP_BN_STATS) TRM_TRY(check_positive("eps", d->eps));
-    if (d->kind == TRM_OP_BN_APPLY && d->train) return check_range("momentum", d->momentum, 1, false);
+    if (d->kind == TRM_OP_BN_RUN) return check_range("momentum", d->momentum, 1, false);
     return TRM_OK;
 }
 
@@ -252,7 +252,8 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_POOL_FWD] = {"pool_fwd", check_pool, NO_ACT, false, A(X) | A(Y), A(SAVED), 0},
     [TRM_OP_POOL_BWD] = {"pool_bwd", check_pool, NO_ACT, false, A(DX) | A(DY) | A(X) | A(Y), A(SAVED), 0},
     [TRM_OP_BN_STATS] = {"bn_stats", check_batch_norm, RELU, true, A(X) | A(STAT), 0, 0},
-    [TRM_OP_BN_APPLY] = {"bn_apply", check_batch_norm, RELU, true, A(X) | A(Y) | A(W) | A(B) | A(RUN_MEAN) | A(RUN_VAR), A(RES) | A(STAT), 0},
+    [TRM_OP_BN_APPLY] = {"bn_apply", check_batch_norm, RELU, true, A(X) | A(Y) | A(W) | A(B), A(RES) | A(STAT) | A(RUN_MEAN) | A(RUN_VAR), 0},
+    [TRM_OP_BN_RUN] = {"bn_run", check_batch_norm, RELU, true, A(STAT) | A(RUN_MEAN) | A(RUN_VAR), 0, 0},
     [TRM_OP_BN_GRAD_SUMS] = {"bn_grad_sums", check_batch_norm, RELU, true, A(X) | A(STAT) | A(DY) | A(GSTAT) | A(DW) | A(DB), A(Y), 0},
     [TRM_OP_BN_GRAD_APPLY] = {"bn_grad_apply", check_batch_norm, RELU, true, A(X) | A(STAT) | A(DY) | A(GSTAT) | A(W) | A(DX), 0, 0},
     [TRM_OP_LN_FWD] = {"ln_fwd", check_layer_norm, NO_ACT, false, A(X) | A(Y), A(SAVED), A(W) | A(B)},

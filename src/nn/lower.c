@@ -241,6 +241,18 @@ static trm_status lower_sum_stats(lower *l, int node) {
     return emit_sum(l, TRM_PHASE_WAIT, n, s->stat, 2 * s->desc.in.dim[0] + 1);
 }
 
+/* The running statistics move once per micro-batch on every rank that knows the sums. */
+static trm_status lower_running(lower *l, int node) {
+    const trm_node *n = &l->g->nodes[node], *sum, *s = stats_node(l, node, &sum);
+    trm_op_desc d = desc_of(l, node, TRM_OP_BN_RUN);
+    trm_lowered *o;
+    EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
+    fix(o, TRM_ARG_STAT, l->r->small + s->stat);
+    fix(o, TRM_ARG_RUN_MEAN, at_param(l, l->r->state, n->run_mean));
+    fix(o, TRM_ARG_RUN_VAR, at_param(l, l->r->state, n->run_var));
+    return TRM_OK;
+}
+
 static void fix_batch_norm(const lower *l, trm_lowered *o, int node) {
     const trm_node *n = &l->g->nodes[node], *sum, *s = stats_node(l, node, &sum);
     fix(o, TRM_ARG_STAT, l->r->small + s->stat);
@@ -267,8 +279,9 @@ static trm_status lower_forward(lower *l, int node) {
     use(l, o, TRM_ARG_SAVED, v->saved);
     if (f->res >= 0) use(l, o, TRM_ARG_RES, l->v[f->res].y);
     fix_weights(l, o, n);
-    if (n->kind == TRM_NODE_BN_APPLY) fix_batch_norm(l, o, node);
-    return TRM_OK;
+    if (n->kind != TRM_NODE_BN_APPLY) return TRM_OK;
+    fix_batch_norm(l, o, node);
+    return l->s->train ? lower_running(l, node) : TRM_OK;
 }
 
 static trm_status lower_node_forward(lower *l, int node) {

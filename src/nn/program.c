@@ -129,17 +129,22 @@ static trm_status add_pass(trm_runner *r, trm_program *p, const trm_pass *pass, 
     return TRM_OK;
 }
 
-/* A rank without samples of a micro-batch computes nothing, but joins its reductions in the order in which the others come to them:
- * forward in the order of the nodes, backward in reverse, as far as the gradient flows. */
-static trm_status join_sums(trm_runner *r, trm_program *p, const uint8_t *flags) {
-    trm_pass *shape;
-    trm_pass_spec s = {.n = 1, .train = true};
-    TRM_TRY(trm_pass_lower(&r->spec, &s, &shape));
-    trm_status status = TRM_OK;
-    for (int i = 0; i < shape->n_list && status == TRM_OK; i++)
-        if (shape->list[i].kind == TRM_LOWERED_SUM) status = add_sum(r, p, &shape->list[i], flags);
-    trm_pass_free(shape);
-    return status;
+static bool follows_a_sum(const trm_graph *g, const trm_lowered *o) {
+    return o->op->desc.kind == TRM_OP_BN_RUN && g->nodes[g->nodes[o->node].in[1]].kind == TRM_NODE_SUM_STATS;
+}
+
+/* A rank without samples of a micro-batch computes nothing, but joins its reductions in the order in which the others come
+ * to them, and moves the running statistics that they sum, so that its state stays the same as theirs.  `pass` is that
+ * of one sample: only its reductions and running statistics are taken. */
+static trm_status join_sums(trm_runner *r, trm_program *p, const trm_pass *pass, const uint8_t *flags) {
+    for (int i = 0; i < pass->n_list; i++) {
+        const trm_lowered *o = &pass->list[i];
+        if (o->kind == TRM_LOWERED_SUM)
+            TRM_TRY(add_sum(r, p, o, flags));
+        else if (follows_a_sum(r->spec.graph, o))
+            TRM_TRY(add_instr(p, (trm_instr){TRM_INSTR_OP, o->phase, o->node, o->op, NULL}));
+    }
+    return TRM_OK;
 }
 
 static trm_status add_micro_batches(trm_runner *r, trm_program *p, uint8_t *flags, buckets *b) {
@@ -150,13 +155,13 @@ static trm_status add_micro_batches(trm_runner *r, trm_program *p, uint8_t *flag
         if (mine[k] > 0) last = k;
     for (int k = 0; k < p->micro_batches; k++) {
         contributors(p, r->spec.ranks, k, flags);
-        if (mine[k] <= 0) {
-            TRM_TRY(join_sums(r, p, flags));
-            continue;
-        }
-        trm_pass_spec s = {.n = mine[k], .first = first, .train = true, .accumulate = first > 0};
+        trm_pass_spec s = {
+            .n = trm_max64(mine[k], 1), .first = first, .train = true, .accumulate = first > 0};
         TRM_TRY(trm_pass_lower(&r->spec, &s, &p->passes[k]));
-        TRM_TRY(add_pass(r, p, p->passes[k], flags, k == last ? b : NULL));
+        if (mine[k] > 0)
+            TRM_TRY(add_pass(r, p, p->passes[k], flags, k == last ? b : NULL));
+        else
+            TRM_TRY(join_sums(r, p, p->passes[k], flags));
         first += mine[k];
     }
     return TRM_OK;

@@ -19,7 +19,7 @@ typedef struct trm_program {
     bool eval;
     int micro_batches;
     int64_t *counts;                /* ranks * micro_batches; eval: one number */
-    trm_pass **passes;              /* per micro-batch; NULL where this rank has no samples */
+    trm_pass **passes;              /* per micro-batch */
     trm_instr *list;
     int n_list, cap_list;
     void **requests;

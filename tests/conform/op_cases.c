@@ -30,8 +30,8 @@ static const op_family pool = {
     .uses = A(X) | A(Y) | A(DX) | A(DY) | A(SAVED),
 };
 static const op_family batch_norm = {
-    .name = "batch norm", .stages = 4, .forward = 2,
-    .stage = {OP(BN_STATS), OP(BN_APPLY), OP(BN_GRAD_SUMS), OP(BN_GRAD_APPLY)},
+    .name = "batch norm", .stages = 5, .forward = 3,
+    .stage = {OP(BN_STATS), OP(BN_APPLY), OP(BN_RUN), OP(BN_GRAD_SUMS), OP(BN_GRAD_APPLY)},
     .grads = 4, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB), GRAD(RES, DY)},
     .uses = A(X) | A(W) | A(B) | A(RES) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB) | A(STAT) | A(GSTAT) | A(RUN_MEAN) |
             A(RUN_VAR),

@@ -197,6 +197,7 @@ static void replicas_and_runs_are_equal_to_the_bit(void **state) {
             shares_of(&settings[2], &shares);
             for (int u = 1; u <= 5; u++) step_twin(&t, &shares, &settings[2], x, y, 0.02, u, &res);
             hash[run] = trm_hash(t.m.spec.weights, (size_t)t.m.space * t.m.size, 0);
+            hash[run] = trm_hash(t.m.spec.state, (size_t)trm_graph_state_space(t.m.g) * t.m.size, hash[run]);
             uint64_t all[4];
             assert_agreed_ok(trm_comm_allgather(comm, &hash[run], sizeof hash[run], all));
             bool same = true;

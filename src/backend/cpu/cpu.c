@@ -83,6 +83,7 @@ static const plan_fn families[TRM_OP_COUNT] = {
     [TRM_OP_POOL_BWD] = trm_cpu_plan_pool,
     [TRM_OP_BN_STATS] = trm_cpu_plan_batch_norm,
     [TRM_OP_BN_APPLY] = trm_cpu_plan_batch_norm,
+    [TRM_OP_BN_RUN] = trm_cpu_plan_batch_norm,
     [TRM_OP_BN_GRAD_SUMS] = trm_cpu_plan_batch_norm,
     [TRM_OP_BN_GRAD_APPLY] = trm_cpu_plan_batch_norm,
     [TRM_OP_LN_FWD] = trm_cpu_plan_layer_norm,

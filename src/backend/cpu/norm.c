@@ -73,6 +73,14 @@ static void move_running(const trm_op *op, int64_t j, moments now, double m) {
     var[j] = (float)((1 - by) * (double)var[j] + by * unbiased);
 }
 
+static trm_status bn_run_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const bn_state *s = op->state;
+    const double *stat = op->arg[TRM_ARG_STAT];
+    for (int64_t j = 0; j < s->a.c; j++) move_running(op, j, moments_of(stat, s->a.c, j), stat[2 * s->a.c]);
+    return TRM_OK;
+}
+
 static trm_status bn_apply_run(trm_op *op, const trm_step *step) {
     (void)step;
     bn_state *s = op->state;
@@ -86,7 +94,6 @@ static trm_status bn_apply_run(trm_op *op, const trm_step *step) {
         s->mean[j] = (float)now.mean;
         s->scale[j] = (float)((double)w[j] / sqrt(now.var + op->desc.eps));
         s->shift[j] = b[j];
-        if (op->desc.train) move_running(op, j, now, stat[2 * a->c]);
     }
     widen(a, s->mean);
     widen(a, s->scale);
@@ -152,6 +159,7 @@ static trm_status bn_bind(trm_op *op) {
 trm_status trm_cpu_plan_batch_norm(trm_device *d, trm_op *op) {
     trm_cpu_run_fn run = op->desc.kind == TRM_OP_BN_STATS       ? bn_stats_run
                          : op->desc.kind == TRM_OP_BN_APPLY     ? bn_apply_run
+                         : op->desc.kind == TRM_OP_BN_RUN       ? bn_run_run
                          : op->desc.kind == TRM_OP_BN_GRAD_SUMS ? bn_grad_sums_run
                                                                 : bn_grad_apply_run;
     TRM_TRY(trm_cpu_own(op, sizeof(bn_state), bn_bind, run));

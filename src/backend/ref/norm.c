@@ -20,12 +20,15 @@ trm_status trm_ref_run_BN_APPLY(trm_op *op, const trm_step *step) {
     (void)step;
     int64_t c = op->desc.in.dim[0], rows = trm_ref_in_count(op) / c;
     trm_ref_bn s = {rows, c, op->desc.eps, REF(RUN_MEAN), REF(RUN_VAR)};
-    if (op->desc.train) {
-        s = batch_norm_of(op);
-        trm_ref_bn_running(c, REF(STAT), op->desc.momentum, REF(RUN_MEAN), REF(RUN_VAR));
-    }
+    if (op->desc.train) s = batch_norm_of(op);
     trm_ref_bn_apply(&s, REF(X), REF(W), REF(B), REF(RES), REF(Y));
     trm_ref_apply_act(op->desc.act, rows * c, REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_BN_RUN(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_bn_running(op->desc.in.dim[0], REF(STAT), op->desc.momentum, REF(RUN_MEAN), REF(RUN_VAR));
     return TRM_OK;
 }
 

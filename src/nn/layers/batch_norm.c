@@ -6,15 +6,12 @@ static int add_state(trm_graph *g, const char *name, const char *suffix, const t
     return trm_graph_new_param(g, name, suffix, TRM_STATE, c, false, init, 0, 1, 1);
 }
 
-static trm_status add_params(trm_graph *g, int node, const char *name, bool affine, int64_t channels) {
+static trm_status add_params(trm_graph *g, int node, const char *name, int64_t channels) {
     trm_shape c = trm_shape_of(1, channels);
-    int w = -1, b = -1;
-    if (affine) {
-        w = trm_graph_new_param(g, name, "weight", TRM_PARAM, &c, false, TRM_INIT_ONES, 0, 1, 1);
-        if (w < 0) return TRM_JOB;
-        b = trm_graph_new_param(g, name, "bias", TRM_PARAM, &c, false, TRM_INIT_ZEROS, 0, 1, 1);
-        if (b < 0) return TRM_JOB;
-    }
+    int w = trm_graph_new_param(g, name, "weight", TRM_PARAM, &c, false, TRM_INIT_ONES, 0, 1, 1);
+    if (w < 0) return TRM_JOB;
+    int b = trm_graph_new_param(g, name, "bias", TRM_PARAM, &c, false, TRM_INIT_ZEROS, 0, 1, 1);
+    if (b < 0) return TRM_JOB;
     int mean = add_state(g, name, "running_mean", &c, TRM_INIT_ZEROS);
     if (mean < 0) return TRM_JOB;
     int var = add_state(g, name, "running_var", &c, TRM_INIT_ONES);
@@ -24,7 +21,7 @@ static trm_status add_params(trm_graph *g, int node, const char *name, bool affi
     n->bias = b;
     n->run_mean = mean;
     n->run_var = var;
-    n->own_params = affine ? 2 * channels : 0;
+    n->own_params = 2 * channels;
     return TRM_OK;
 }
 
@@ -47,16 +44,15 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
     if (!n) return TRM_MEMORY;
     n->desc.eps = a->eps;
     n->desc.momentum = a->momentum;
-    n->desc.bias = a->affine;
+    n->desc.bias = true;
     *out = trm_node_id(g, n);
-    return add_params(g, *out, name, a->affine, x.dim[0]);
+    return add_params(g, *out, name, x.dim[0]);
 }
 
 static const trm_attr_def attrs[] = {
     {"eps", TRM_ATTR_FLOAT, offsetof(trm_layer_attr, eps), false, 1e-5, 1e-12, 1, "added to the variance"},
     {"momentum", TRM_ATTR_FLOAT, offsetof(trm_layer_attr, momentum), false, 0.1, 0, 1,
      "step of the running statistics"},
-    {"affine", TRM_ATTR_BOOL, offsetof(trm_layer_attr, affine), false, 1, 0, 1, "has weight and bias"},
     {"sync", TRM_ATTR_BOOL, offsetof(trm_layer_attr, sync), false, 1, 0, 1,
      "statistics of the whole micro-batch over all ranks"},
     {0},

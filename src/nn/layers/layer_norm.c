@@ -11,9 +11,8 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
     trm_node *n = trm_graph_new_node(g, TRM_NODE_LAYER_NORM, name, 1, in);
     if (!n) return TRM_MEMORY;
     n->desc.eps = a->eps;
-    n->desc.bias = a->affine;
+    n->desc.bias = true;
     *out = trm_node_id(g, n);
-    if (!a->affine) return TRM_OK;
     trm_shape c = trm_shape_of(1, trm_shape_last(&x));
     int w = trm_graph_new_param(g, name, "weight", TRM_PARAM, &c, false, TRM_INIT_ONES, 0, 1, 1);
     if (w < 0) return TRM_JOB;
@@ -27,7 +26,6 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
 
 static const trm_attr_def attrs[] = {
     {"eps", TRM_ATTR_FLOAT, offsetof(trm_layer_attr, eps), false, 1e-5, 1e-12, 1, "added to the variance"},
-    {"affine", TRM_ATTR_BOOL, offsetof(trm_layer_attr, affine), false, 1, 0, 1, "has weight and bias"},
     {0},
 };
 const trm_layer_type trm_layer_layer_norm = {
