@@ -48,8 +48,15 @@ static void say_data(const trm_why_rank *r, int rank, double wall_s, trm_str *ou
         rank, percent(r[rank].data_s, wall_s));
 }
 
-/* Robbed of its core: the thread computed for less time than the clock shows. */
+/* Robbed of its core: the thread ran for less time than the clock shows. */
 static bool robbed(const trm_why_rank *r) { return r->cpu_s > 0 && r->cpu_s < 0.8 * r->compute_s; }
+
+static void say_robbed(const trm_why_rank *r, int rank, trm_str *out) {
+    trm_str_add(
+        out,
+        "rank %d had its core for %.0f %% of its compute time: other programs or too many threads run there",
+        rank, percent(r[rank].cpu_s, r[rank].compute_s));
+}
 
 static void say_wait(const trm_why_rank *r, extremes x, double wall_s, trm_str *out) {
     double share = percent(r[x.waits].wait_s, wall_s), own = r[x.waits].compute_s, most = r[x.slow].compute_s;
@@ -74,6 +81,8 @@ void trm_why_sentence(const trm_why_rank *r, int n, double wall_s, trm_str *out)
         say_data(r, x.data, wall_s, out);
     else if (wait >= WORTH * wall_s)
         say_wait(r, x, wall_s, out);
+    else if (robbed(&r[x.slow]))
+        say_robbed(r, x.slow, out);
     else
         trm_str_add(out, "%s computed %.0f %% of the time: no large loss", n > 1 ? "every rank" : "the rank",
                     percent(r[x.slow].compute_s, wall_s));

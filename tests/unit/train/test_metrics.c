@@ -30,6 +30,12 @@ static void says_who_was_robbed(void **state) {
     assert_non_null(strstr(sentence(r, 2, 7.1), "did not have its core for itself"));
 }
 
+static void says_that_all_are_robbed(void **state) {
+    (void)state;
+    const trm_why_rank r[] = {{"a", 64, 5, 0, 0, 2, 10}};
+    assert_non_null(strstr(sentence(r, 1, 5), "rank 0 had its core for 40 % of its compute time"));
+}
+
 static void says_that_data_is_slow(void **state) {
     (void)state;
     const trm_why_rank r[] = {{"a", 50, 5, 3, 0, 5, 10}, {"b", 50, 5, 0, 4, 5, 10}};
@@ -164,11 +170,11 @@ static void records_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_who_waited_for_whom), cmocka_unit_test(says_who_was_robbed),
-        cmocka_unit_test(says_that_data_is_slow),   cmocka_unit_test(says_that_talk_is_slow),
-        cmocka_unit_test(says_that_all_is_well),    cmocka_unit_test(knows_ranks_without_samples),
-        cmocka_unit_test(table_stays_short),        cmocka_unit_test(a_step_allocates_nothing),
-        cmocka_unit_test(records_add_up),
+        cmocka_unit_test(says_who_waited_for_whom),    cmocka_unit_test(says_who_was_robbed),
+        cmocka_unit_test(says_that_all_are_robbed),    cmocka_unit_test(says_that_data_is_slow),
+        cmocka_unit_test(says_that_talk_is_slow),      cmocka_unit_test(says_that_all_is_well),
+        cmocka_unit_test(knows_ranks_without_samples), cmocka_unit_test(table_stays_short),
+        cmocka_unit_test(a_step_allocates_nothing),    cmocka_unit_test(records_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
