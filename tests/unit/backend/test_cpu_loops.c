@@ -336,15 +336,17 @@ static void norms_keep_nan_where_it_is(void **state) {
         float *mean = floats(C), *var = floats(C), *saved = floats(2 * ROWS);
         double *stat = (double *)floats(4 * C + 2);
         x[42 * C + 3] = NAN;
-        trm_op_desc stats = {OP(BN_STATS), .n = ROWS,       .in = {1, {C}},
-                             .eps = 1e-5,  .momentum = 0.1, .train = true};
-        trm_op_desc apply = stats, ln = {OP(LN_FWD), .n = ROWS, .in = {1, {C}}, .eps = 1e-5};
-        apply.kind = TRM_OP_BN_APPLY;
-        run_op(*d, &stats, ARGS{A(X) = x, A(STAT) = stat}, NULL);
-        run_op(*d, &apply,
-               ARGS{A(X) = x, A(W) = w, A(B) = b, A(Y) = y, A(STAT) = stat, A(RUN_MEAN) = mean,
-                    A(RUN_VAR) = var},
-               NULL);
+        trm_op_desc bn[3], ln = {OP(LN_FWD), .n = ROWS, .in = {1, {C}}, .eps = 1e-5};
+        for (int k = 0; k < 3; k++)
+            bn[k] = (trm_op_desc){.kind = (trm_op_kind[]){TRM_OP_BN_STATS, TRM_OP_BN_APPLY, TRM_OP_BN_RUN}[k],
+                                  .n = ROWS,
+                                  .in = {1, {C}},
+                                  .eps = 1e-5,
+                                  .momentum = 0.1,
+                                  .train = true};
+        run_op(*d, &bn[0], ARGS{A(X) = x, A(STAT) = stat}, NULL);
+        run_op(*d, &bn[1], ARGS{A(X) = x, A(W) = w, A(B) = b, A(Y) = y, A(STAT) = stat}, NULL);
+        run_op(*d, &bn[2], ARGS{A(STAT) = stat, A(RUN_MEAN) = mean, A(RUN_VAR) = var}, NULL);
         assert_int_equal(count_nan(y, ROWS * C), ROWS);
         assert_true(isnan(y[3]) && isnan(mean[3]) && isnan(var[3]) && !isnan(mean[4]));
         run_op(*d, &ln, ARGS{A(X) = x, A(Y) = y, A(SAVED) = saved}, NULL);
