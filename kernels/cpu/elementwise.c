@@ -171,7 +171,7 @@ TRM_INLINE void philox_step(const round_keys *r, const uint32_t counter[4], vu64
 /* At least `words` words from block `first` on, whole steps of them. */
 static void philox(const round_keys *r, const uint32_t counter[4], uint32_t first, int64_t words,
                    uint32_t *out) {
-    vu64 block;
+    vu64 block = {0};
     for (int k = 0; k < LANES64; k++) block[k] = first + (uint32_t)(k / 2 + k % 2 * LANES64 / 2);
     for (int64_t k = 0; k < words; k += STEP, block += GROUPS * LANES64)
         philox_step(r, counter, block, out + k);

@@ -1,4 +1,4 @@
-/* Batch norm in four phases and layer norm.  Numbers per channel are computed here in double; the passes over
+/* Batch norm, phase by phase, and layer norm.  Numbers per channel are computed here in double; the passes over
  * the data are in kernels/cpu/norm.c. */
 #include "own.h"
 
