@@ -1,4 +1,5 @@
 /* info: what was built and found, or what a checkpoint holds. */
+#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,8 @@ static int add_library(struct dl_phdr_info *info, size_t size, void *text) {
     (void)size;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         if (strncmp(base, wanted[i], strlen(wanted[i])) != 0) continue;
-        char *file = realpath(info->dlpi_name, NULL);
-        trm_str_add(text, "library         %s\n", file ? file : info->dlpi_name);
-        free(file);
+        char file[PATH_MAX];
+        trm_str_add(text, "library         %s\n", realpath(info->dlpi_name, file) ? file : info->dlpi_name);
     }
     return 0;
 }

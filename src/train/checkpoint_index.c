@@ -86,13 +86,17 @@ static json_t *index_json(const trm_ckpt_index *x) {
                      optim_json(&x->optim), "parts", parts_json(x), "entries", entries, "job", x->job);
 }
 
+static int add_text(const char *bytes, size_t n, void *text) {
+    trm_str_addn(text, bytes, n);
+    return 0;
+}
+
 trm_status trm_ckpt_index_write(const trm_ckpt_index *x, trm_str *text) {
     json_t *j = index_json(x);
-    char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    int rc = j ? json_dump_callback(j, add_text, text, JSON_INDENT(1)) : -1;
     json_decref(j);
-    if (!dump) return trm_fail(TRM_INTERNAL, "cannot turn a checkpoint's index into JSON");
-    trm_str_add(text, "%s\n", dump);
-    free(dump);
+    if (rc != 0) return trm_fail(TRM_INTERNAL, "cannot turn a checkpoint's index into JSON");
+    trm_str_addn(text, "\n", 1);
     if (text->failed) return TRM_MEMORY;
     char *sum = strstr(text->p, SUM_KEY), digits[SUM_DIGITS + 1];
     if (!sum) return trm_fail(TRM_INTERNAL, "a checkpoint's index has no checksum");

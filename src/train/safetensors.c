@@ -209,6 +209,11 @@ static json_t *tensor_json(const trm_shape *shape, int64_t begin, int64_t end) {
                      (json_int_t)end);
 }
 
+static int add_text(const char *bytes, size_t n, void *text) {
+    trm_str_addn(text, bytes, n);
+    return 0;
+}
+
 /* The header as text, padded with blanks so that the data is aligned to 64 bytes. */
 static trm_status header_text(int tensors, const char *const *name, const trm_shape *shape, trm_str *text) {
     json_t *header = json_pack("{s:{s:s, s:s}}", "__metadata__", "format", "pt", "writer", "trireme");
@@ -219,11 +224,9 @@ static trm_status header_text(int tensors, const char *const *name, const trm_sh
         good = json_object_set_new(header, name[i], tensor_json(&shape[i], at, end)) == 0;
         at = end;
     }
-    char *dump = good ? json_dumps(header, JSON_COMPACT) : NULL;
+    good = good && json_dump_callback(header, add_text, text, JSON_COMPACT) == 0;
     json_decref(header);
-    if (!dump) return trm_fail(TRM_MEMORY, "cannot build a safetensors header");
-    trm_str_add(text, "%s", dump);
-    free(dump);
+    if (!good) return trm_fail(TRM_MEMORY, "cannot build a safetensors header");
     while ((8 + text->len) % TRM_ALIGN != 0 && !text->failed) trm_str_addn(text, " ", 1);
     return text->failed ? TRM_MEMORY : TRM_OK;
 }

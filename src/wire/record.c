@@ -2,7 +2,6 @@
  * allocation once its text has grown to size, and numbers do not depend on the locale. */
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <trireme/wire.h>
 
@@ -48,19 +47,24 @@ static void add_string(trm_str *t, const char *text) {
 
 /* ---- numbers ---- */
 
+/* As the "C" locale writes it; the process's own may use a comma. */
+static void write_digits(double v, int digits, char text[40]) {
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = c ? uselocale(c) : (locale_t)0;
+    snprintf(text, 40, "%.*g", digits, v);
+    if (!c) return;
+    uselocale(before);
+    freelocale(c);
+}
+
 /* %.15g drops trailing zeros, so a number of up to 15 digits comes out as short as it can be;
  * the others need 16 or 17. */
 static void add_number(trm_str *t, double v) {
     char text[40];
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    locale_t before = c ? uselocale(c) : (locale_t)0;
+    double back;
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
-    }
-    if (c) {
-        uselocale(before);
-        freelocale(c);
+        write_digits(v, digits, text);
+        if (trm_parse_double(text, &back) && back == v) break;
     }
     trm_str_add(t, "%s", text);
 }
