@@ -58,7 +58,7 @@ typedef struct trm_pool {
     bool accumulate;
     const float *x, *dy;
     float *y, *dx;
-    uint16_t *place;                    /* max: as large as y */
+    int32_t *place;                     /* max: as large as y */
 } trm_pool;
 #define TRM_KERNELS_POOL(X)                   \
     X(void, pool_max, (const trm_pool *a))      \

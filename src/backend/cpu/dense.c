@@ -111,7 +111,7 @@ static bias_act_fn choose_act(const trm_kernels *k, trm_act act) {
 static void plan_scratch(trm_op *op, dense_state *s) {
     size_t rows = (size_t)trm_min64(s->rows, BLOCK_ROWS), in = (size_t)(s->in + PAD),
            out = (size_t)(s->out + PAD);
-    if (op->desc.kind == TRM_OP_LINEAR_BWD_X && s->rows >= 1024) {
+    if (op->desc.kind == TRM_OP_LINEAR_BWD_X) {
         s->pad_w = slow_stride(s->out, s->in, s->rows);
         op->scratch_bytes = s->pad_w ? (size_t)s->out * in * sizeof(float) : 0;
     }

@@ -46,14 +46,11 @@ trm_status trm_cpu_plan_pool(trm_device *d, trm_op *op) {
     (void)d;
     const trm_op_desc *o = &op->desc;
     bool max = o->pool == TRM_POOL_MAX, forward = o->kind == TRM_OP_POOL_FWD;
-    if (max && o->kernel[0] * o->kernel[1] > UINT16_MAX + 1)
-        return trm_fail(TRM_JOB, "max pooling over %lld x %lld values; windows up to %d are possible",
-                        (long long)o->kernel[0], (long long)o->kernel[1], UINT16_MAX + 1);
     trm_cpu_run_fn run = max       ? (forward ? run_pool_max : run_pool_max_grad)
                          : forward ? run_pool_avg
                                    : run_pool_avg_grad;
     TRM_TRY(trm_cpu_own(op, sizeof(pool_state), bind, run));
     describe(&((pool_state *)op->state)->a, op);
-    op->saved_bytes = max ? (size_t)(o->n * trm_shape_count(&o->out)) * sizeof(uint16_t) : 0;
+    op->saved_bytes = max ? (size_t)(o->n * trm_shape_count(&o->out)) * sizeof(int32_t) : 0;
     return TRM_OK;
 }
