@@ -71,7 +71,7 @@ static const bad bads[] = {
 
     {"bn_stats: in (4,3) wants 1 dimension", {OP(BN_STATS), .n = 1, .in = S2(4, 3)}},
     {"eps is 0 and must be above 0", {OP(BN_APPLY), .n = 1, .in = S1(4)}},
-    {"momentum is 1.5", {OP(BN_APPLY), .n = 1, .in = S1(4), .eps = 1e-5, .momentum = 1.5, .train = true}},
+    {"momentum is 1.5", {OP(BN_RUN), .n = 1, .in = S1(4), .eps = 1e-5, .momentum = 1.5, .train = true}},
     {"in (4) and out (5) must be equal", {OP(BN_APPLY), .n = 1, .in = S1(4), .out = S1(5), .eps = 1e-5}},
     {"bn_apply: activation gelu", {OP(BN_APPLY), .n = 1, .in = S1(4), .eps = 1e-5, .act = TRM_ACT_GELU}},
     {"ln_fwd: in (3,4,5) wants", {OP(LN_FWD), .n = 1, .in = S3(3, 4, 5), .eps = 1e-5}},
