@@ -1,4 +1,5 @@
 /* np: 1 2 3 4 */
+/* timeout: 240 */
 /* One suite for every transport: what comm.h promises, each test on each of them. */
 #include <math.h>
 #include <stdlib.h>
@@ -108,8 +109,10 @@ static void fill(trm_comm *c, trm_comm_buffer *b, const sum_case *k, int64_t tot
     }
 }
 
+/* Of a long range some elements, at an odd stride; the hash covers the others. */
 static bool is_summed(trm_comm *c, trm_comm_buffer *b, const sum_case *k, int64_t total, int round) {
-    for (int64_t i = 0; i < total; i++) {
+    int64_t stride = total < 5000 ? 1 : total / 10000 * 2 + 1;
+    for (int64_t i = 0; i < total; i += stride) {
         bool inside = i >= k->offset && i < k->offset + k->count;
         double want = inside ? expected(k->type, trm_comm_size(c), k->contributes, i, round) : 7;
         if (!agrees(c, k->type, get(b, k->type, i), want)) return false;

@@ -6,6 +6,7 @@
 
 #include "mpi_impl.h"
 
+#define FLAG_BYTES (2u << 20)  /* plenty for the flags of all requests */
 #define SPINS 200              /* some microseconds */
 #define BCAST_BYTES (4u << 20) /* per call: no int overflow, no large temporaries in MPI */
 
@@ -25,7 +26,7 @@ trm_status trm_mpi_dup(MPI_Comm from, MPI_Comm *out) {
 /* ---- outside a step -------------------------------------------------------------------------- */
 
 /* Waits with a deadline until all ranks are here, so that the blocking call that follows cannot hang on a missing one. */
-static trm_status meet(trm_mpi *m, const char *what) {
+trm_status trm_mpi_meet(trm_mpi *m, const char *what) {
     MPI_Request q;
     trm_mpi_patience p = {.spins = m->spins};
     uint64_t at = ++m->place[TRM_MPI_MEETINGS];
@@ -35,25 +36,28 @@ static trm_status meet(trm_mpi *m, const char *what) {
         int done = 0;
         TRM_TRY(trm_mpi_check(MPI_Test(&q, &done, MPI_STATUS_IGNORE), "MPI_Test"));
         if (done) break;
-        if (trm_mpi_help(m)) continue;
-        trm_mpi_relax(&p);
+        if (trm_mpi_help(m))
+            trm_mpi_moved(&p);
+        else
+            trm_mpi_relax(&p);
         if (p.start == 0) continue;
         trm_status s = trm_mpi_trouble(m, what);
         if (s != TRM_OK) return trm_mpi_give_up(m, s);
         trm_mpi_answer(m, p.now);
         if (trm_mpi_late(m, &p))
-            return trm_mpi_give_up(m, trm_mpi_roll_call(m, TRM_MPI_MEETINGS, at, what, p.now - p.start));
+            return trm_mpi_give_up(m,
+                                   trm_mpi_roll_call(m, TRM_MPI_MEETINGS, at, what, p.now - p.start));
     }
     /* A rank that gave up has left its half of a meeting behind, which may have met this one. */
     trm_status s = trm_mpi_trouble(m, what);
     return s == TRM_OK ? TRM_OK : trm_mpi_give_up(m, s);
 }
 
-static trm_status mpi_barrier(trm_comm *c, const char *what) { return meet((trm_mpi *)c, what); }
+static trm_status mpi_barrier(trm_comm *c, const char *what) { return trm_mpi_meet((trm_mpi *)c, what); }
 
 static trm_status mpi_bcast(trm_comm *c, void *bytes, size_t n, int root) {
     trm_mpi *m = (trm_mpi *)c;
-    TRM_TRY(meet(m, "a broadcast"));
+    TRM_TRY(trm_mpi_meet(m, "a broadcast"));
     for (size_t done = 0; done < n; done += BCAST_BYTES) {
         size_t part = n - done < BCAST_BYTES ? n - done : BCAST_BYTES;
         TRM_TRY(
@@ -66,7 +70,7 @@ static trm_status mpi_allgather(trm_comm *c, const void *mine, size_t bytes, voi
     trm_mpi *m = (trm_mpi *)c;
     if (bytes > BCAST_BYTES)
         return trm_fail(TRM_INTERNAL, "an all-gather of %zu bytes per rank; at most %u", bytes, BCAST_BYTES);
-    TRM_TRY(meet(m, "an exchange of small data"));
+    TRM_TRY(trm_mpi_meet(m, "an exchange of small data"));
     return trm_mpi_check(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, m->world),
                          "MPI_Allgather");
 }
@@ -77,80 +81,6 @@ static void mpi_abort(trm_comm *c, int exit_code) {
     if (m->head) atomic_compare_exchange_strong(&m->head->gave_up, &none, 1 + c->rank);
     MPI_Abort(m->world, exit_code);
     _Exit(exit_code);
-}
-
-/* ---- buffers --------------------------------------------------------------------------------- */
-
-/* Each rank a node of its own: buffers without a window are exchanged by messages between all ranks. */
-static trm_status need_flat(trm_mpi *m) {
-    if (m->flat.nodes) return TRM_OK;
-    int size = m->base.size;
-    int *color = trm_alloc_array((size_t)size, sizeof *color, "the ranks");
-    trm_status status = color ? TRM_OK : TRM_MEMORY;
-    for (int k = 0; color && k < size; k++) color[k] = k;
-    if (color) status = trm_mpi_topo_make(color, m->base.rank, size, &m->flat);
-    trm_free(color);
-    TRM_TRY(trm_comm_agree(&m->base, status));
-    return trm_mpi_net_open(m, &m->flat);
-}
-
-/* What this rank's part of the window must hold: its buffer, and the leader's also the sum of the node. */
-static size_t window_bytes(const trm_mpi *m, const trm_comm_buffer *b) {
-    size_t mine = trm_round_up(b->bytes, TRM_ALIGN);
-    return m->real.nodes > 1 && m->real.node_rank == 0 ? 2 * mine : mine;
-}
-
-static trm_status alloc_window(trm_mpi *m, trm_mpi_buffer *b) {
-    b->topo = &m->real;
-    b->in_window = true;
-    TRM_TRY(trm_mpi_window_open(m, window_bytes(m, &b->base), &b->window));
-    b->base.data = b->window.part[m->real.node_rank];
-    b->shared = b->window.part[0] + trm_round_up(b->base.bytes, TRM_ALIGN);
-    return TRM_OK;
-}
-
-/* Private memory: a node of one rank, or every rank by itself. */
-static trm_status alloc_private(trm_mpi *m, trm_mpi_buffer *b, trm_mpi_topo *t) {
-    b->topo = t;
-    b->base.data = b->shared = trm_alloc(b->base.bytes, b->base.what);
-    return trm_comm_agree(&m->base, b->base.data ? TRM_OK : TRM_MEMORY);
-}
-
-/* Said once; later buffers may be small enough again, but a rank that mixes both gains little. */
-static void leave_windows(trm_mpi *m, const trm_mpi_buffer *b) {
-    char size[16];
-    m->no_window = true;
-    if (m->base.rank == 0)
-        trm_log(TRM_LOG_WARN,
-                "/dev/shm has no room for %s of %s per rank: ranks of one node exchange messages instead, "
-                "which is slower",
-                b->base.what, trm_human_bytes((double)b->base.bytes, size, sizeof size));
-}
-
-static trm_status mpi_buffer_alloc(trm_comm *c, trm_comm_buffer *buffer) {
-    trm_mpi *m = (trm_mpi *)c;
-    trm_mpi_buffer *b = (trm_mpi_buffer *)buffer;
-    TRM_TRY(meet(m, b->base.what));
-    if (c->size == 1) return alloc_private(m, b, &m->real);
-    if (!m->no_window && m->real.nodes == c->size) return alloc_private(m, b, &m->real);
-    if (!m->no_window) {
-        bool fits;
-        TRM_TRY(trm_mpi_window_fits(m, window_bytes(m, &b->base), &fits));
-        if (fits) return alloc_window(m, b);
-        leave_windows(m, b);
-    }
-    TRM_TRY(need_flat(m));
-    return alloc_private(m, b, &m->flat);
-}
-
-static void mpi_buffer_free(trm_comm *c, trm_comm_buffer *buffer) {
-    trm_mpi *m = (trm_mpi *)c;
-    trm_mpi_buffer *b = (trm_mpi_buffer *)buffer;
-    if (m->failed || meet(m, b->base.what) != TRM_OK) return;
-    if (b->in_window)
-        trm_mpi_window_close(&b->window);
-    else
-        trm_free(b->base.data);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -175,7 +105,7 @@ static void free_collectively(trm_mpi *m) {
 static void mpi_close(trm_comm *c) {
     trm_mpi *m = (trm_mpi *)c;
     bool finalize = m->ends_mpi && !m->failed;
-    if (!m->failed && meet(m, "the end") == TRM_OK) {
+    if (!m->failed && trm_mpi_meet(m, "the end") == TRM_OK) {
         free_collectively(m);
         trm_free(m);
     }
@@ -187,8 +117,8 @@ static const trm_comm_ops mpi_ops = {
     .buffer_bytes = sizeof(trm_mpi_buffer),
     .request_bytes = sizeof(trm_mpi_request),
     .close = mpi_close,
-    .buffer_alloc = mpi_buffer_alloc,
-    .buffer_free = mpi_buffer_free,
+    .buffer_alloc = trm_mpi_buffer_alloc,
+    .buffer_free = trm_mpi_buffer_free,
     .plan = trm_mpi_plan,
     .request_free = trm_mpi_request_free,
     .post = trm_mpi_post,
@@ -262,23 +192,10 @@ static trm_status find_topo(trm_mpi *m, int fake_nodes) {
 
 static trm_status open_flags(trm_mpi *m) {
     bool fits;
-    TRM_TRY(trm_mpi_window_fits(m, 2u << 20, &fits));
+    TRM_TRY(trm_mpi_window_fits(m, FLAG_BYTES, &fits));
     if (fits) return trm_mpi_slots_open(m);
-    m->no_window = true;
-    if (m->base.rank == 0)
-        trm_log(TRM_LOG_WARN,
-                "/dev/shm is full: ranks of one node exchange messages instead, which is slower");
+    trm_mpi_leave_windows(m, "is full");
     return TRM_OK;
-}
-
-static void describe(trm_mpi *m) {
-    const trm_comm *c = &m->base;
-    const char *how = m->no_window          ? "messages"
-                      : c->nodes == 1       ? "shared window"
-                      : c->nodes == c->size ? "messages"
-                                            : "shared windows and messages between nodes";
-    snprintf(m->base.about, sizeof m->base.about, "mpi: %d rank%s on %d node%s, %s", c->size,
-             c->size == 1 ? "" : "s", c->nodes, c->nodes == 1 ? "" : "s", how);
 }
 
 static trm_status open_parts(trm_mpi *m) {
@@ -290,10 +207,7 @@ static trm_status open_parts(trm_mpi *m) {
     m->no_window = w.messages_only;
     if (!m->no_window) TRM_TRY(open_flags(m));
     if (!m->no_window && m->real.nodes > 1) TRM_TRY(trm_mpi_net_open(m, &m->real));
-    if (!m->threads && m->base.rank == 0 && (m->no_window || m->real.nodes > 1) && m->base.size > 1)
-        trm_log(TRM_LOG_WARN,
-                "MPI was started without MPI_THREAD_MULTIPLE: messages between nodes move only inside waits");
-    describe(m);
+    trm_mpi_describe(m);
     return TRM_OK;
 }
 

@@ -1,6 +1,7 @@
 /* mpi_impl: the MPI transport's own structs.
  *
  *   mpi.c       opening, closing, small collectives
+ *   buffer.c    which memory a buffer gets
  *   topo.c      who sits on which node
  *   window.c    shared-memory windows, and slots of flags in them
  *   step.c      post and wait: the sum within a node
@@ -25,6 +26,19 @@ typedef struct trm_mpi_request trm_mpi_request;
 trm_status trm_mpi_check(int rc, const char *call);
 /* A duplicate whose errors come back as codes. */
 trm_status trm_mpi_dup(MPI_Comm from, MPI_Comm *out);
+
+/* Waits until all ranks are here, helping requests under way; has the deadline of a wait.  Goes before each blocking call of
+ * MPI, which then cannot hang on a missing rank.  Collective. */
+trm_status trm_mpi_meet(trm_mpi *m, const char *what);
+
+/* ---- buffer.c -------------------------------------------------------------------------- */
+
+trm_status trm_mpi_buffer_alloc(trm_comm *c, trm_comm_buffer *b);
+void trm_mpi_buffer_free(trm_comm *c, trm_comm_buffer *b);
+/* From now on buffers are private and ranks exchange messages; `why` completes "/dev/shm ...". */
+void trm_mpi_leave_windows(trm_mpi *m, const char *why);
+/* Writes base.about. */
+void trm_mpi_describe(trm_mpi *m);
 
 /* ---- topo.c: one view of who sits together --------------------------------------------- */
 
@@ -149,11 +163,12 @@ trm_status trm_mpi_wait(trm_comm *c, trm_comm_request *r);
 /* Sums what peers wait for, as far as possible without waiting, at most one piece of each request. */
 bool trm_mpi_help(trm_mpi *m);
 
-/* Patience of a waiting rank: spin, then yield, then sleep. */
+/* Patience of a waiting rank: spin, then yield, then sleep; anew after each thing that moved. */
 typedef struct trm_mpi_patience {
     int spins, polls;
-    double start, now;
+    double start, quiet, now;           /* since it waits, since nothing moves; 0: not looked at yet */
 } trm_mpi_patience;
+void trm_mpi_moved(trm_mpi_patience *p);
 /* Lets some time pass; p->start stays 0 while it spins. */
 void trm_mpi_relax(trm_mpi_patience *p);
 /* A peer's or the engine's fault. */
@@ -171,12 +186,12 @@ void trm_mpi_net_close(trm_mpi_net *n);
 trm_status trm_mpi_net_reserve(trm_mpi_net *n, trm_channel channel);
 /* Hands a request to the engine, which raises the node's flag of this round when the result is in `shared`. */
 void trm_mpi_net_post(trm_mpi_net *n, trm_mpi_request *r);
-/* Moves messages on where there is no thread; whether any moved. */
+/* Moves messages on, unless the thread is at it; whether any moved. */
 bool trm_mpi_net_poll(trm_mpi_net *n);
 /* Ends the thread: no request moves from then on.  Accepts NULL; a second call does nothing. */
 void trm_mpi_net_stop(trm_mpi_net *n);
-/* The caller has nothing else to do: the thread need not spare its core. */
-void trm_mpi_net_hurry(trm_mpi_net *n, bool on);
+/* The rank waits and will poll: the thread leaves it to that. */
+void trm_mpi_net_attend(trm_mpi_net *n, bool on);
 trm_status trm_mpi_net_status(trm_mpi_net *n);
 
 /* ---- rollcall.c ---------------------------------------------------------------------------- */

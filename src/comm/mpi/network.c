@@ -9,8 +9,9 @@
  * whole of it from all and adds in the same order.  A gather sends packed blocks, once.
  *
  * The engine is a state machine without waits.  Its thread polls it and sleeps in between, so that the computing thread
- * keeps its core; one request per channel is under way, the step's channel looked at first.  Without
- * MPI_THREAD_MULTIPLE the waiting rank polls it instead. */
+ * keeps its core; a rank that waits polls it itself, as a change of threads costs more than a small message.  One
+ * request per channel is under way, the step's channel looked at first.  Without MPI_THREAD_MULTIPLE there is no
+ * thread, and messages move only inside waits. */
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -56,8 +57,10 @@ struct trm_mpi_net {
     pthread_t thread;
     sem_t wake;
     atomic_bool stop, failed;
-    atomic_int hurry;
-    trm_status status; /* set before `failed` */
+    atomic_bool attended; /* the rank waits, and moves the engine itself */
+    atomic_flag held;     /* whoever moves the engine */
+    bool urgent;          /* the thread's own */
+    trm_status status;    /* set before `failed` */
     char text[512];
 };
 
@@ -298,7 +301,6 @@ static bool poll_all(trm_mpi_net *n) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-#define YIELD_S 1e-3
 #define NAP_MIN_S 20e-6
 #define NAP_MAX_S 200e-6
 
@@ -308,20 +310,20 @@ static bool is_busy(trm_mpi_net *n) {
     return atomic_load_explicit(&n->incoming, memory_order_relaxed) != NULL;
 }
 
-/* While the rank computes the thread naps, the longer the less happens; while the rank waits it may as well yield and look
- * again. */
+/* The rank computes, so the thread naps, the longer the less happens. */
 static void nap(trm_mpi_net *n, double *quiet_since) {
     double now = trm_now();
-    bool urgent = n->channel[TRM_CHANNEL_STEP].first || atomic_load_explicit(&n->hurry, memory_order_relaxed);
     if (*quiet_since == 0) *quiet_since = now;
-    double quiet = now - *quiet_since;
-    if (urgent && quiet < YIELD_S)
-        sched_yield();
-    else if (urgent || quiet / 8 < NAP_MIN_S)
-        trm_sleep(NAP_MIN_S);
-    else
-        trm_sleep(quiet / 8 < NAP_MAX_S ? quiet / 8 : NAP_MAX_S);
+    double length = (now - *quiet_since) / 8;
+    if (length < NAP_MIN_S || n->urgent) length = NAP_MIN_S;
+    trm_sleep(length < NAP_MAX_S ? length : NAP_MAX_S);
 }
+
+/* One holder at a time moves the engine; the other does not wait for it. */
+static bool take(trm_mpi_net *n) {
+    return !atomic_flag_test_and_set_explicit(&n->held, memory_order_acquire);
+}
+static void give(trm_mpi_net *n) { atomic_flag_clear_explicit(&n->held, memory_order_release); }
 
 static void *run(void *arg) {
     trm_mpi_net *n = arg;
@@ -329,14 +331,18 @@ static void *run(void *arg) {
     /* Linux rounds sleeps up by 50 us unless told otherwise. */
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&n->stop) && !atomic_load(&n->failed)) {
-        if (!is_busy(n)) {
-            sem_wait(&n->wake);
-            quiet_since = 0;
-        } else if (poll_all(n)) {
-            quiet_since = 0;
-        } else {
-            nap(n, &quiet_since);
+        bool moved = false, busy = false;
+        if (!atomic_load(&n->attended) && take(n)) {
+            moved = poll_all(n);
+            busy = is_busy(n);
+            n->urgent = n->channel[TRM_CHANNEL_STEP].first != NULL;
+            give(n);
         }
+        if (!busy) sem_wait(&n->wake);
+        if (moved || !busy)
+            quiet_since = 0;
+        else
+            nap(n, &quiet_since);
     }
     return NULL;
 }
@@ -361,15 +367,26 @@ void trm_mpi_net_post(trm_mpi_net *n, trm_mpi_request *r) {
     do r->queued = top;
     while (!atomic_compare_exchange_weak_explicit(&n->incoming, &top, r, memory_order_release,
                                                   memory_order_relaxed));
-    if (n->has_thread) sem_post(&n->wake);
+    /* A collective inside the step is waited for at once: the rank will attend to it. */
+    if (n->has_thread && r->base.call.channel != TRM_CHANNEL_STEP) sem_post(&n->wake);
 }
 
 bool trm_mpi_net_poll(trm_mpi_net *n) {
-    return !n->has_thread && !atomic_load_explicit(&n->failed, memory_order_relaxed) && poll_all(n);
+    if (atomic_load_explicit(&n->failed, memory_order_relaxed) || !take(n)) return false;
+    bool moved = poll_all(n);
+    give(n);
+    return moved;
 }
 
-void trm_mpi_net_hurry(trm_mpi_net *n, bool on) {
-    atomic_store_explicit(&n->hurry, on, memory_order_relaxed);
+void trm_mpi_net_attend(trm_mpi_net *n, bool on) {
+    atomic_store(&n->attended, on);
+    if (on || !n->has_thread) return;
+    bool idle = false;
+    if (take(n)) {
+        idle = !is_busy(n);
+        give(n);
+    }
+    if (!idle) sem_post(&n->wake);
 }
 
 trm_status trm_mpi_net_status(trm_mpi_net *n) {
@@ -418,6 +435,8 @@ static trm_status make_engine(const trm_mpi_topo *t, trm_mpi_net **out) {
 trm_status trm_mpi_net_open(trm_mpi *m, trm_mpi_topo *t) {
     trm_mpi_net *n = NULL;
     bool leads = t->node_rank == 0;
+    if (!m->threads && m->base.rank == 0)
+        trm_log(TRM_LOG_WARN, "MPI was started without MPI_THREAD_MULTIPLE: messages move only inside waits");
     TRM_TRY(trm_comm_agree(&m->base, leads ? make_engine(t, &n) : TRM_OK));
     t->net = n;
     for (int k = 0; k < TRM_CHANNEL_COUNT; k++) {

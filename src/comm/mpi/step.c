@@ -198,8 +198,9 @@ static bool advance_sum(trm_mpi *m, trm_mpi_request *r) {
 
 bool trm_mpi_help(trm_mpi *m) {
     bool moved = false;
-    if (!m->threads && m->real.net) moved |= trm_mpi_net_poll(m->real.net);
-    if (!m->threads && m->flat.net) moved |= trm_mpi_net_poll(m->flat.net);
+    bool attend = m->waiting || !m->threads;
+    if (attend && m->real.net) moved |= trm_mpi_net_poll(m->real.net);
+    if (attend && m->flat.net) moved |= trm_mpi_net_poll(m->flat.net);
     for (trm_mpi_request *r = m->first; r; r = r->later) moved |= advance_sum(m, r);
     return moved;
 }
@@ -276,10 +277,16 @@ void trm_mpi_relax(trm_mpi_patience *p) {
     }
     p->now = trm_now();
     if (p->start == 0) p->start = p->now;
-    if (p->now - p->start < YIELD_S)
+    if (p->quiet == 0) p->quiet = p->now;
+    if (p->now - p->quiet < YIELD_S)
         sched_yield();
     else
         trm_sleep(NAP_S);
+}
+
+void trm_mpi_moved(trm_mpi_patience *p) {
+    p->polls = 0;
+    p->quiet = 0;
 }
 
 bool trm_mpi_late(const trm_mpi *m, const trm_mpi_patience *p) {
@@ -337,7 +344,10 @@ static void work(trm_mpi *m, trm_mpi_request *r, trm_mpi_patience *p) {
     bool moved = false;
     while (advance_sum(m, r)) moved = true;
     if (!result_there(r)) moved |= trm_mpi_help(m);
-    if (!moved) trm_mpi_relax(p);
+    if (moved)
+        trm_mpi_moved(p);
+    else
+        trm_mpi_relax(p);
 }
 
 /* About as long as the sum itself takes: peers that began together end about together. */
@@ -363,11 +373,11 @@ trm_status trm_mpi_wait(trm_comm *c, trm_comm_request *request) {
     trm_mpi *m = (trm_mpi *)c;
     trm_mpi_request *r = (trm_mpi_request *)request;
     trm_mpi_net *net = r->topo->net;
-    if (net) trm_mpi_net_hurry(net, true);
+    if (net) trm_mpi_net_attend(net, true);
     m->waiting = true;
     trm_status status = await_result(m, r);
     m->waiting = false;
-    if (net) trm_mpi_net_hurry(net, false);
+    if (net) trm_mpi_net_attend(net, false);
     if (status == TRM_OK) finish(m, r);
     return status;
 }

@@ -117,7 +117,10 @@ void trm_mpi_slots_close(trm_mpi *m) {
 }
 
 trm_status trm_mpi_slot_take(trm_mpi *m, int *slot, trm_mpi_line **line) {
-    if (m->slots.unused_count == 0) TRM_TRY(add_page(m));
+    if (m->slots.unused_count == 0) {
+        TRM_TRY(trm_mpi_meet(m, "room for requests"));
+        TRM_TRY(add_page(m));
+    }
     *slot = m->slots.unused[--m->slots.unused_count];
     *line = slot_lines(m, *slot);
     return TRM_OK;
