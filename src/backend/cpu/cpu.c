@@ -15,7 +15,8 @@ static const trm_kernels *const tables[ISAS] = {&trm_kernels_v2, &trm_kernels_v3
 static int machine_levels(void) {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt")) return 0;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return 1;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
+        return 1;
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
@@ -25,7 +26,8 @@ static int machine_levels(void) {
 /* TRIREME_ISA=v2|v3|v4 may lower the level of the own loops, for tests and comparisons. */
 static trm_status choose_table(const trm_kernels **out) {
     int levels = machine_levels();
-    if (levels == 0) return trm_fail(TRM_MACHINE, "this processor lacks SSE 4.2; x86-64-v2 or newer is needed");
+    if (levels == 0)
+        return trm_fail(TRM_MACHINE, "this processor lacks SSE 4.2; x86-64-v2 or newer is needed");
     const char *wish = getenv("TRIREME_ISA");
     int level = levels;
     if (wish && *wish) {
@@ -33,8 +35,8 @@ static trm_status choose_table(const trm_kernels **out) {
         if (!known) return trm_fail(TRM_USAGE, "TRIREME_ISA is \"%s\" and must be v2, v3 or v4", wish);
         level = wish[1] - '1';
         if (level > levels)
-            return trm_fail(TRM_MACHINE, "TRIREME_ISA asks for %s, but this processor has %s", tables[level - 1]->isa,
-                            tables[levels - 1]->isa);
+            return trm_fail(TRM_MACHINE, "TRIREME_ISA asks for %s, but this processor has %s",
+                            tables[level - 1]->isa, tables[levels - 1]->isa);
     }
     *out = tables[level - 1];
     return TRM_OK;
@@ -61,8 +63,9 @@ static trm_status cpu_open(trm_device *d) {
         return status;
     }
     char library[32];
-    snprintf(d->about, sizeof d->about, "float32, %s, %s, %d thread%s", trm_cpu_onednn_version(library, sizeof library),
-             cpu->k->isa, d->threads, d->threads == 1 ? "" : "s");
+    snprintf(d->about, sizeof d->about, "float32, %s, %s, %d thread%s",
+             trm_cpu_onednn_version(library, sizeof library), cpu->k->isa, d->threads,
+             d->threads == 1 ? "" : "s");
     return TRM_OK;
 }
 
