@@ -49,6 +49,11 @@ close_losses() {
         }' "$@"
 }
 
+# close_numbers A B TOLERANCE: two numbers agree
+close_numbers() {
+    perl -e 'my ($a, $b, $tol) = @ARGV; exit !($a ne "" && $b ne "" && abs($a - $b) <= $tol * abs($a))' "$@"
+}
+
 # json_lines FILE: every line is one JSON object
 json_lines() {
     perl -MJSON::PP -ne 'BEGIN { $n = 0 } eval { ref decode_json($_) eq "HASH" } or die "line $.: $_"; $n++; END { exit 1 unless $n }' "$1"
