@@ -57,9 +57,9 @@ const cli_verb cli_train = {
     .about = "trains what a job file says, on all ranks of the launcher",
     .more = "The first SIGINT, SIGTERM or SIGUSR1 ends the run at the next update with a checkpoint (exit "
             "code 75),\n"
-            "the second one at once.  mpirun gives ranks one second after SIGTERM: send it SIGUSR1, or start "
-            "it with\n"
-            "--mca odls_base_sigkill_timeout 60.\n",
+            "the second one at once.  mpirun gives its ranks one second after SIGINT or SIGTERM and then has "
+            "a code of\n"
+            "its own: send it SIGUSR1, or start it with --mca odls_base_sigkill_timeout 60.\n",
     .min_args = 1,
     .max_args = 1,
     .options = options,

@@ -11,6 +11,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *log_file;
+static trm_str early; /* lines from before there was a log file */
 static bool quiet, bar_shown, out_gone;
 static int out_errno;
 
@@ -41,7 +42,10 @@ static void erase_bar(void) {
     bar_shown = false;
 }
 
+#define EARLY_BYTES 65536
+
 static void to_log(const char *prefix, const char *line) {
+    if (!log_file && early.len < EARLY_BYTES) trm_str_add(&early, "%s%s\n", prefix, line);
     if (!log_file) return;
     fprintf(log_file, "%s%s\n", prefix, line);
     fflush(log_file);
@@ -112,6 +116,8 @@ void ui_log_folder(const char *folder) {
     trm_str_add(&path, "%s/log.txt", folder);
     pthread_mutex_lock(&lock);
     if (!path.failed && !log_file) log_file = fopen(path.p, "ae");
+    if (log_file) fputs(trm_str_get(&early), log_file);
+    trm_str_free(&early);
     pthread_mutex_unlock(&lock);
     trm_str_free(&path);
 }
@@ -152,6 +158,7 @@ int ui_end(int code) {
     flush();
     if (log_file) fclose(log_file);
     log_file = NULL;
+    trm_str_free(&early);
     pthread_mutex_unlock(&lock);
     if (code == 0 && out_gone && out_errno != EPIPE) {
         fprintf(stderr, "trireme: cannot write to stdout: %s\n", strerror(out_errno));
