@@ -101,7 +101,8 @@ static trm_status value_of(parser *p, const cli_option *o, const char *equals, c
     *value = equals ? equals + 1 : "";
     if (o->kind == CLI_FLAG && equals) return trm_fail(TRM_USAGE, "--%s takes no value", o->name);
     if (o->kind == CLI_FLAG || equals) return TRM_OK;
-    bool next = p->at + 1 < p->argc;
+    /* A word with two dashes is the next option; as a value it needs the '='. */
+    bool next = p->at + 1 < p->argc && strncmp(p->argv[p->at + 1], "--", 2) != 0;
     if (o->kind == CLI_MAYBE && (!next || p->argv[p->at + 1][0] == '-' || p->call->args < p->verb->max_args))
         return TRM_OK;
     if (!next) return trm_fail(TRM_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->value);

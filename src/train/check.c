@@ -18,12 +18,12 @@ typedef struct totals {
 
 static totals layers(const trm_graph *g, trm_str *t) {
     totals sum = {0};
-    trm_str_add(t, "%-24s %-12s %-16s %12s %14s\n", "layer", "kind", "output", "parameters", "FLOPs/sample");
+    trm_str_add(t, "%-24s %-20s %-14s %12s %14s\n", "layer", "kind", "output", "parameters", "FLOPs/sample");
     for (int i = 0; i < trm_graph_nodes(g); i++) {
         trm_node_info n = trm_graph_node(g, i);
         char shape[80], f[32];
         if (n.comm) continue;
-        trm_str_add(t, "%-24s %-12s %-16s %12lld %14s\n", n.name, n.kind,
+        trm_str_add(t, "%-24s %-20s %-14s %12lld %14s\n", n.name, n.kind,
                     trm_shape_text(&n.out, shape, sizeof shape), (long long)n.params,
                     flops(n.forward_flops + n.backward_flops, f, sizeof f));
         sum.forward += n.forward_flops;

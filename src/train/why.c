@@ -70,7 +70,7 @@ static void say_wait(const trm_why_rank *r, extremes x, double wall_s, trm_str *
         trm_str_add(
             out,
             "rank %d waited %.0f %% in communication although all ranks computed alike: the exchange of "
-            "gradients is the limit (a larger batch needs fewer)",
+            "gradients is slow, or the ranks were slow in turn",
             x.waits, share);
 }
 

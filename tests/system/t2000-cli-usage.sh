@@ -20,6 +20,7 @@ fails 2 'needs JOB' "no job" train
 fails 2 "no use for 'k.yaml'" "a word too many" train j.yaml k.yaml
 fails 2 'did you mean --resume' "an unknown option" train j.yaml --resum
 fails 2 'needs a value: --set KEY=VALUE' "an option without its value" train j.yaml --set
+fails 2 'needs a value: --out FILE' "an option in place of a value" data synth --out --kind digits --samples 1
 fails 2 'takes no value' "a flag with a value" train j.yaml --quiet=yes
 fails 2 'job file: cannot read none.yaml' "a job that is not there" train none.yaml
 fails 2 'j.yaml.*train.epochs|train.epochs.*whole numbers' "a value out of range" train j.yaml --set train.epochs=-1
