@@ -122,16 +122,13 @@ static trm_status undo_fletcher(const unsigned char *src, size_t n) {
 
 /* ---- all filters back ---- */
 
-static bool applies(const trm_filter *f, int i, uint32_t mask) {
-    (void)f;
-    return !(mask >> i & 1);
-}
+static bool applies(int i, uint32_t mask) { return !(mask >> i & 1); }
 
 /* Bytes behind filter i-1, that is, what undoing filter i has to give. The compressor's own output is the only
  * size that is not fixed; plans hold one compressor at most. */
 static size_t size_before(const trm_filter *filter, int i, uint32_t mask, size_t chunk) {
     for (int k = 0; k < i; k++)
-        if (applies(filter, k, mask) && filter[k].id == TRM_FILTER_FLETCHER) chunk += 4;
+        if (applies(k, mask) && filter[k].id == TRM_FILTER_FLETCHER) chunk += 4;
     return chunk;
 }
 
@@ -167,19 +164,26 @@ static trm_status undo(trm_decoder *d, const trm_filter *f, const unsigned char 
     return s;
 }
 
+/* No filter in front of filter i was applied: undoing it gives the chunk. */
+static bool is_first(int i, uint32_t mask) {
+    for (int k = 0; k < i; k++)
+        if (applies(k, mask)) return false;
+    return true;
+}
+
 trm_status trm_decode_chunk(trm_decoder *d, const trm_filter *filter, int n_filters, uint32_t mask,
                             const void *stored, size_t bytes, void *dst, size_t want) {
     const unsigned char *at = stored;
     int turn = 0;
     for (int i = n_filters - 1; i >= 0; i--) {
-        if (!applies(&filter[i], i, mask)) continue;
+        if (!applies(i, mask)) continue;
         size_t behind = size_before(filter, i, mask, want);
-        TRM_TRY(grow(d, turn, behind));
-        TRM_TRY(undo(d, &filter[i], &at, &bytes, d->buf[turn], behind));
+        if (!is_first(i, mask)) TRM_TRY(grow(d, turn, behind));
+        TRM_TRY(undo(d, &filter[i], &at, &bytes, is_first(i, mask) ? dst : d->buf[turn], behind));
         if (at == d->buf[turn]) turn = !turn;
     }
     if (bytes != want) return trm_fail(TRM_DATA, "a chunk has %zu bytes, %zu expected", bytes, want);
-    memcpy(dst, at, want);
+    if (at != dst) memcpy(dst, at, want);
     return TRM_OK;
 }
 

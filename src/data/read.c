@@ -287,16 +287,51 @@ static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_st
     return TRM_OK;
 }
 
+/* Without filters the rows of a chunk of whole samples lie open: one of them needs no other. */
+static bool rows_lie_open(const trm_stretch *p) {
+    if (p->layout != TRM_LAY_CHUNKED || p->n_filters > 0) return false;
+    for (int i = 1; i < p->rank; i++)
+        if (p->chunk[i] != p->dim[i]) return false;
+    return true;
+}
+
+/* Only whole bands of it can be had. */
+static bool in_bands(const trm_stretch *p) {
+    return (p->layout == TRM_LAY_CHUNKED && !rows_lie_open(p)) || p->layout == TRM_LAY_CALLS;
+}
+
+static trm_status open_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int fd, int64_t first,
+                            int64_t n, char *dst) {
+    size_t row = trm_stored_row_bytes(c, p);
+    while (n > 0) {
+        int64_t inside = first % p->chunk[0], take = trm_min64(n, p->chunk[0] - inside);
+        const trm_chunk *entry = &p->table[first / p->chunk[0]];
+        size_t bytes = (size_t)take * row, skip = (size_t)inside * row;
+        if (entry->offset == TRM_NO_ADDRESS)
+            fill_chunk(p, (unsigned char *)dst, bytes);
+        else if (entry->bytes < skip + bytes)
+            return trm_fail(TRM_DATA, "%s: '%s' chunk at sample %lld has only %u bytes",
+                            d->file[p->file].path, c->name, (long long)(first - inside), entry->bytes);
+        else
+            TRM_TRY(trm_pread_all(fd, d->file[p->file].path, dst, bytes, entry->offset + skip));
+        dst += bytes;
+        first += take;
+        n -= take;
+    }
+    return TRM_OK;
+}
+
 static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
                               int64_t n, void *dst) {
     size_t row = trm_stored_row_bytes(c, p);
+    int fd;
     if (p->layout == TRM_LAY_LIBRARY) {
         trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
         return trm_h5_rows(f, c->name, first, n, dst);
     }
-    int fd;
     TRM_TRY(fd_of(d, p->file, &fd));
+    if (p->layout == TRM_LAY_CHUNKED) return open_rows(d, c, p, fd, first, n, dst);
     return trm_pread_all(fd, d->file[p->file].path, dst, (size_t)n * row, p->offset + (uint64_t)first * row);
 }
 
@@ -321,8 +356,7 @@ static trm_status plain_rows(trm_dataset *d, const trm_column *c, const trm_stre
 
 static trm_status stretch_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
                                int64_t n, char *dst) {
-    if (p->layout == TRM_LAY_CHUNKED || p->layout == TRM_LAY_CALLS)
-        return chunked_rows(d, c, p, first, n, dst);
+    if (in_bands(p)) return chunked_rows(d, c, p, first, n, dst);
     return plain_rows(d, c, p, first, n, dst);
 }
 
@@ -461,13 +495,9 @@ static trm_status order_request(trm_reader *r, const int64_t *sample, int64_t n)
     return TRM_OK;
 }
 
-static bool in_bands(const trm_column *c) {
-    return !c->cache && (c->part[0].layout == TRM_LAY_CHUNKED || c->part[0].layout == TRM_LAY_CALLS);
-}
-
 static trm_status read_x(trm_dataset *d, const int64_t *sample, int64_t n, char *x) {
     trm_reader *r = d->reader;
-    bool sorted = in_bands(&d->x), check = d->check_x && !d->x.cache;
+    bool sorted = !d->x.cache && in_bands(&d->x.part[0]), check = d->check_x && !d->x.cache;
     if (sorted) TRM_TRY(order_request(r, sample, n));
     for (int64_t i = 0; i < n; i++) {
         int64_t at = sorted ? r->sorted[i] : i, rows;

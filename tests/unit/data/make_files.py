@@ -206,6 +206,10 @@ def bad():
         d = f.create_dataset("data", (N,) + SHAPE, "u1", chunks=(8,) + SHAPE, compression="gzip", fillvalue=9)
         d[:16] = samples(16)
         f["label"] = labels(N)
+    with new("open_holes.h5") as f:
+        d = f.create_dataset("data", (N,) + SHAPE, ">i2", chunks=(8,) + SHAPE, fillvalue=9)
+        d[8:16] = samples(8)
+        f["label"] = labels(N)
     with new("many_holes.h5") as f:
         d = f.create_dataset("data", (2500,) + SHAPE, "u1", chunks=(1,) + SHAPE, compression="gzip", fillvalue=9)
         d[:2000] = samples(2000)

@@ -269,6 +269,10 @@ static const bad_case own[] = {
     {"outside_contiguous.h5", REJECT, "'data' needs 2220 bytes at byte 1099511627776|damaged|cannot be", {0}},
     {"outside_chunked.h5", REJECT, "lies outside of the file|damaged|cannot be", {0}},
     {"holes.h5", WARN, "only 2 of 5 chunks were ever written; samples 16 to 36 read as the fill value", {0}},
+    {"open_holes.h5",
+     WARN,
+     "only 1 of 5 chunks were ever written; samples 0 to 7 read as the fill value",
+     {0}},
     {"many_holes.h5", WARN, "only 2000 of 2500 chunks were ever written", {0}},
     {"infinite.h5", REJECT, "'data' sample 5 element \\(2,4,3\\) is -Inf \\(1 of 37 samples are bad\\)", {0}},
     {"infinite.h5", REJECT, "'data' sample 5 element \\(2,4,3\\) is -Inf", {.cache = TRM_CACHE_OFF}},
@@ -335,6 +339,25 @@ static void our_own_set(void **state) {
     judge_all(own, SUPPORT_COUNT(own), folder, NULL);
 }
 
+/* What was never written reads as the fill value, in the machine's byte order. */
+static void holes_are_filled(void **state) {
+    (void)state;
+    static const char *const name[] = {"own/open_holes.h5", "own/holes.h5", "own/many_holes.h5"};
+    static const int64_t at[] = {3, 30, 2200};
+    for (int i = 0; i < 3; i++) {
+        if (access(support_path(name[i]), R_OK) != 0) skip();
+        for (int cache = 0; cache < 3; cache++) {
+            double v[60];
+            char x[60 * 8], y[8];
+            trm_dataset *d = support_open(support_path(name[i]), (trm_data_cache)cache);
+            assert_ok(trm_dataset_read(d, &at[i], 1, x, y));
+            trm_convert_f64(x, trm_dataset_info(d)->x_type, 60, v);
+            for (int k = 0; k < 60; k++) assert_true(v[k] == 9);
+            trm_dataset_close(d);
+        }
+    }
+}
+
 /* What needs no other writer. */
 static void names_alone(void **state) {
     (void)state;
@@ -382,6 +405,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shared_set),
         cmocka_unit_test(our_own_set),
+        cmocka_unit_test(holes_are_filled),
         cmocka_unit_test(names_alone),
         cmocka_unit_test(patterns_are_sorted_by_bytes),
     };
