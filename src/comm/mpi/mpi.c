@@ -45,8 +45,7 @@ trm_status trm_mpi_meet(trm_mpi *m, const char *what) {
         if (s != TRM_OK) return trm_mpi_give_up(m, s);
         trm_mpi_answer(m, p.now);
         if (trm_mpi_late(m, &p))
-            return trm_mpi_give_up(m,
-                                   trm_mpi_roll_call(m, TRM_MPI_MEETINGS, at, what, p.now - p.start));
+            return trm_mpi_give_up(m, trm_mpi_roll_call(m, TRM_MPI_MEETINGS, at, what, p.now - p.start));
     }
     /* A rank that gave up has left its half of a meeting behind, which may have met this one. */
     trm_status s = trm_mpi_trouble(m, what);
