@@ -58,7 +58,7 @@ static void converts(void **state) {
     const char *path = file_of(header, 16);
     FILE *file = fopen(path, "r+b");
     double d = -2.5;
-    unsigned char half[] = {0x00, 0x3C, 0x00, 0xC0, 0x80, 0x3F, 0x00, 0xC0};   /* 1, -2; 1, -2 */
+    unsigned char half[] = {0x00, 0x3C, 0x00, 0xC0, 0x80, 0x3F, 0x00, 0xC0}; /* 1, -2; 1, -2 */
     float got[2];
     trm_st_file *f = NULL;
     fseek(file, (long)(8 + strlen(header)), SEEK_SET);
@@ -79,7 +79,8 @@ static void foreign_types_do_not_block_the_rest(void **state) {
     (void)state;
     const char *path = file_of("{\"mask\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[0,3]},"
                                "\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[3,3]},"
-                               "\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[3,7]}}", 7);
+                               "\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[3,7]}}",
+                               7);
     trm_st_file *f = NULL;
     float got[1] = {1};
     assert_ok(trm_st_open(path, &f));
@@ -95,7 +96,11 @@ static void bad_lengths(void **state) {
     trm_st_file *f = NULL;
     const char *path = support_file("short", "abc");
     assert_fault(trm_st_open(path, &f), TRM_DATA, "too short");
-    const unsigned char lengths[][8] = {{0}, {1}, {3}, {0xFF, 0xFF, 0xFF, 0xFF}, {0, 0, 0, 0, 0, 0, 0, 0x80},
+    const unsigned char lengths[][8] = {{0},
+                                        {1},
+                                        {3},
+                                        {0xFF, 0xFF, 0xFF, 0xFF},
+                                        {0, 0, 0, 0, 0, 0, 0, 0x80},
                                         {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
     for (size_t i = 0; i < SUPPORT_COUNT(lengths); i++) {
         char bytes[10];
@@ -118,24 +123,29 @@ static void hostile_headers(void **state) {
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "no data_offsets");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "impossible shape");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "impossible shape");
-    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "impossible");
-    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0, "does not fit");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+            "impossible");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
+            "does not fit");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "does not fit");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "outside");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "outside");
-    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,9223372036854775807]}}", 4, "outside");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,9223372036854775807]}}", 4,
+            "outside");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "gap");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "end at byte 4");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-            "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "overlaps");
+            "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+            4, "overlaps");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-            "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not JSON");
+            "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+            4, "not JSON");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_back),    cmocka_unit_test(converts),
-        cmocka_unit_test(bad_lengths),   cmocka_unit_test(foreign_types_do_not_block_the_rest),
+        cmocka_unit_test(reads_back),      cmocka_unit_test(converts),
+        cmocka_unit_test(bad_lengths),     cmocka_unit_test(foreign_types_do_not_block_the_rest),
         cmocka_unit_test(hostile_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,8 @@
 
 static void folds(void **state) {
     (void)state;
-    trm_note n[3] = {{.update = 7}, {.update = 7, .orders = TRM_ORDER_STOP}, {.update = 7, .status = TRM_DATA}};
+    trm_note n[3] = {
+        {.update = 7}, {.update = 7, .orders = TRM_ORDER_STOP}, {.update = 7, .status = TRM_DATA}};
     trm_note_sum s = trm_note_fold(n, 3);
     assert_int_equal(s.update, 7);
     assert_true(s.same_update);

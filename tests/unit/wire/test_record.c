@@ -29,8 +29,9 @@ static void nests(void **state) {
     trm_record_num(&r, NULL, 0.5);
     trm_record_close(&r, ']');
     trm_record_str(&r, "host", "n1");
-    assert_string_equal(trm_record_end(&r), "{\"kind\":\"epoch\",\"v\":1,\"update\":-3,\"ranks\":[{\"rank\":0,"
-                                            "\"slow\":false},{\"rank\":1,\"slow\":true},0.5],\"host\":\"n1\"}");
+    assert_string_equal(trm_record_end(&r),
+                        "{\"kind\":\"epoch\",\"v\":1,\"update\":-3,\"ranks\":[{\"rank\":0,"
+                        "\"slow\":false},{\"rank\":1,\"slow\":true},0.5],\"host\":\"n1\"}");
     assert_int_equal(r.depth, 0);
     trm_record_free(&r);
 }
@@ -47,8 +48,8 @@ static void check_double(trm_record *r, double v) {
 static void doubles_read_back(void **state) {
     (void)state;
     trm_record r = {0};
-    const double some[] = {0,       1,       0.1,      1.0 / 3, 1e300,  -2.5e-308, 5e-324, 1.7976931348623157e308,
-                           123456,  1e15,    1e16,     1e22,    1e23,   0.3,       2.0 / 3, 9007199254740993.0};
+    const double some[] = {0,      1,    0.1,  1.0 / 3, 1e300, -2.5e-308, 5e-324,  1.7976931348623157e308,
+                           123456, 1e15, 1e16, 1e22,    1e23,  0.3,       2.0 / 3, 9007199254740993.0};
     for (size_t i = 0; i < SUPPORT_COUNT(some); i++) check_double(&r, some[i]);
     trm_rng_key key = {.seed = 5, .purpose = TRM_RNG_SYNTH};
     for (uint64_t i = 0; i < 4000; i++) {
@@ -67,7 +68,8 @@ static void doubles_are_short(void **state) {
     trm_record_num(&r, "a", 0.1);
     trm_record_num(&r, "b", 2.302585092994046);
     trm_record_num(&r, "c", 100);
-    assert_string_equal(trm_record_end(&r), "{\"kind\":\"x\",\"v\":1,\"a\":0.1,\"b\":2.302585092994046,\"c\":100}");
+    assert_string_equal(trm_record_end(&r),
+                        "{\"kind\":\"x\",\"v\":1,\"a\":0.1,\"b\":2.302585092994046,\"c\":100}");
     trm_record_free(&r);
 }
 
@@ -98,8 +100,16 @@ static void no_locale(void **state) {
 static void any_bytes_are_json(void **state) {
     (void)state;
     trm_record r = {0};
-    const char *const texts[] = {"a\"b\\c", "tab\tnl\n\x01\x7f", "gr\xC3\xBC\xC3\x9F", "\xE2\x82\xAC \xF0\x9F\x9A\xA3",
-                                 "cut \xE2\x82", "\xFF\xFE", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", ""};
+    const char *const texts[] = {"a\"b\\c",
+                                 "tab\tnl\n\x01\x7f",
+                                 "gr\xC3\xBC\xC3\x9F",
+                                 "\xE2\x82\xAC \xF0\x9F\x9A\xA3",
+                                 "cut \xE2\x82",
+                                 "\xFF\xFE",
+                                 "\xC0\xAF",
+                                 "\xED\xA0\x80",
+                                 "\xF4\x90\x80\x80",
+                                 ""};
     for (size_t i = 0; i < SUPPORT_COUNT(texts); i++) {
         trm_record_begin(&r, "x");
         trm_record_str(&r, "t", texts[i]);
