@@ -76,6 +76,11 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
     return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
 }
 
+static dnnl_format_tag_t liked_weights(const trm_op_desc *op) {
+    (void)op;
+    return dnnl_format_tag_any;
+}
+
 static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c,
                                memory_view x, memory_view w, memory_view b, memory_view y,
                                dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint) {
@@ -111,6 +116,15 @@ static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
+
+/* The gradient of X by large kernels without padding: 2.x takes up to 1.7 times longer with the layout of its
+ * own choice than as a plain matrix product, which (kh,kw,I,O) weights ask for. */
+static dnnl_format_tag_t liked_weights(const trm_op_desc *op) {
+    bool large = op->kernel[0] * op->kernel[1] >= 25 && op->in.dim[0] >= 16 && op->out.dim[0] >= 32;
+    bool plain = op->pad[0] == 0 && op->pad[1] == 0 && op->stride[0] == 1 && op->stride[1] == 1;
+    bool product = op->kind == TRM_OP_CONV_BWD_X && op->groups == 1 && large && plain;
+    return product ? dnnl_hwio : dnnl_format_tag_any;
+}
 
 static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const conv_parts *c,
                                memory_view x, memory_view w, memory_view b, memory_view y,
@@ -253,7 +267,7 @@ static trm_status weights_memory(const trm_op_desc *op, bool plain, memory_desc 
     int64_t o = op->out.dim[0], i = op->in.dim[0], g = op->groups;
     dnnl_dims_t one = {o, i, op->kernel[0], op->kernel[1]};
     dnnl_dims_t many = {g, o / g, i / g, op->kernel[0], op->kernel[1]};
-    dnnl_format_tag_t tag = !plain ? dnnl_format_tag_any : g == 1 ? dnnl_oihw : dnnl_goihw;
+    dnnl_format_tag_t tag = !plain ? liked_weights(op) : g == 1 ? dnnl_oihw : dnnl_goihw;
     DNN_TRY(memory_desc_make(out, g == 1 ? 4 : 5, g == 1 ? one : many, tag), "weights");
     return TRM_OK;
 }
