@@ -31,7 +31,8 @@ typedef struct trm_data_spec {
     bool float_target;              /* targets are numbers to regress, not classes */
     int64_t first, count;           /* rows [first, first+count) of the whole list; count 0 = to the end */
     trm_data_cache cache;
-    size_t cache_limit;             /* bytes that `auto` may keep in memory; 0 = a quarter of what is free */
+    size_t cache_limit;             /* bytes that `auto` may keep in memory; 0 = a quarter of what is free, less for many copies */
+    int copies;                     /* ranks of this node that will each keep their own; 0 = 1 */
 } trm_data_spec;
 
 typedef struct trm_dataset trm_dataset;

@@ -66,6 +66,7 @@ typedef enum trm_h5_kind {
     TRM_H5_DATASET,
     TRM_H5_GROUP,
     TRM_H5_TYPE,                    /* a committed data type */
+    TRM_H5_BROKEN,                  /* a plain link to what cannot be opened */
     TRM_H5_SOFT,
     TRM_H5_EXTERNAL,
     TRM_H5_USER

@@ -59,7 +59,8 @@ static void storage_text(const trm_h5_facts *x, trm_str *out) {
 }
 
 static void entry_text(trm_h5 *f, const entry *e, trm_str *out) {
-    static const char *const kind[] = {"?", "", "", "data type", "soft link", "external link", "link"};
+    static const char *const kind[] = {"?",   "", "", "data type", "damaged", "soft link", "external link",
+                                       "link"};
     trm_h5_facts x;
     trm_str what = {0};
     if (e->kind != TRM_H5_DATASET) {

@@ -161,7 +161,7 @@ trm_status trm_h5_begin(const char *path, bool writing, trm_h5 **out) {
 
 static trm_h5_kind kind_of_object(hid_t at, const char *path) {
     hid_t o = H5Oopen(at, path, H5P_DEFAULT);
-    if (o < 0) return TRM_H5_MISSING;
+    if (o < 0) return TRM_H5_BROKEN;
     H5I_type_t t = H5Iget_type(o);
     H5Oclose(o);
     return t == H5I_DATASET ? TRM_H5_DATASET : t == H5I_GROUP ? TRM_H5_GROUP : TRM_H5_TYPE;
@@ -529,7 +529,6 @@ trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out) {
     enter();
     *out = (trm_h5_facts){0};
     trm_status s = use(f, name);
-    if (s == TRM_OK) s = space_facts(f, name, out);
     if (s != TRM_OK) return leave(s);
     hid_t type = H5Dget_type(f->set), list = H5Dget_create_plist(f->set);
     if (type < 0 || list < 0) {
@@ -537,6 +536,8 @@ trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out) {
     } else {
         type_facts(type, out);
         storage_facts(f->set, list, type, out);
+        /* To ask a virtual data set for its shape may open its sources, and wait for a pipe. */
+        if (out->layout != TRM_H5_VIRTUAL) s = space_facts(f, name, out);
     }
     /* A creation list that is left open crashes 1.10.8 at exit where the data set is virtual. */
     if (list >= 0) H5Pclose(list);

@@ -27,10 +27,11 @@ const char *trm_dims_text(const int64_t *dim, int rank, int from, char *buf, siz
 
 void trm_facts_text(const trm_h5_facts *facts, trm_str *out) {
     char dims[128];
-    trm_str_add(out, "%s %s", facts->type_text,
-                facts->rank < 0    ? "(no shape)"
-                : facts->rank == 0 ? "(scalar)"
-                                   : trm_dims_text(facts->dim, facts->rank, 0, dims, sizeof dims));
+    const char *shape = facts->layout == TRM_H5_VIRTUAL ? "(virtual)"
+                        : facts->rank < 0               ? "(no shape)"
+                        : facts->rank == 0              ? "(scalar)"
+                                           : trm_dims_text(facts->dim, facts->rank, 0, dims, sizeof dims);
+    trm_str_add(out, "%s %s", facts->type_text, shape);
 }
 
 const char *trm_filter_text(const trm_h5_filter *f) {
@@ -124,6 +125,9 @@ static trm_status judge_found(trm_h5 *f, const char *key, const char *name, cons
     case TRM_H5_DATASET: return TRM_OK;
     case TRM_H5_MISSING: return missing(f, key, name);
     case TRM_H5_GROUP: return is_group(f, key, name);
+    case TRM_H5_BROKEN:
+        return trm_fail(TRM_DATA, "%s: '%s' cannot be opened: the file is damaged there", trm_h5_path(f),
+                        found->at);
     case TRM_H5_TYPE:
         return trm_fail(TRM_DATA, "%s: '%s' is a committed data type, not a data set", trm_h5_path(f), name);
     default: return is_link(f, key, found);
@@ -212,10 +216,8 @@ static trm_status judge_shape(const char *path, const char *name, const trm_h5_f
     return TRM_OK;
 }
 
-static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_facts *x) {
-    const char *path = trm_h5_path(f);
-    char claim_text[16], stored_text[16];
-    uint64_t claim = 0;
+/* Bytes in other files: the shape of a virtual data set is not even known. */
+static trm_status judge_place(const char *path, const char *name, const trm_h5_facts *x) {
     if (x->layout == TRM_H5_VIRTUAL) {
         trm_status s = trm_fail(
             TRM_DATA,
@@ -229,6 +231,13 @@ static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_
         return trm_fail(TRM_DATA,
                         "%s: '%s' keeps its bytes in another file (%s); external raw storage is refused",
                         path, name, x->external);
+    return TRM_OK;
+}
+
+static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_facts *x) {
+    const char *path = trm_h5_path(f);
+    char claim_text[16], stored_text[16];
+    uint64_t claim = 0;
     (void)claimed_bytes(x, &claim);
     trm_human_bytes((double)claim, claim_text, sizeof claim_text);
     trm_human_bytes((double)x->stored, stored_text, sizeof stored_text);
@@ -261,6 +270,7 @@ static trm_status judge_filters(const char *path, const char *name, const trm_h5
 
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *x) {
     const char *path = trm_h5_path(f);
+    TRM_TRY(judge_place(path, name, x));
     TRM_TRY(judge_type(path, name, key, x));
     TRM_TRY(judge_shape(path, name, x));
     TRM_TRY(judge_storage(f, name, x));

@@ -50,8 +50,11 @@ static bool compressed(const trm_column *c) {
     return false;
 }
 
+/* All copies together take half of what is free at most, one a quarter. */
+static size_t default_limit(int copies) { return trm_free_memory() / 2 / (size_t)(copies > 2 ? copies : 2); }
+
 static void decide_memory(trm_dataset *d, const trm_data_spec *spec) {
-    size_t limit = spec->cache_limit ? spec->cache_limit : trm_free_memory() / 4;
+    size_t limit = spec->cache_limit ? spec->cache_limit : default_limit(spec->copies);
     size_t x = column_bytes(&d->x), y = d->has_y ? column_bytes(&d->y) : 0;
     d->must_keep = spec->cache == TRM_CACHE_ON;
     d->keep_y =

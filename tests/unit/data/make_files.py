@@ -239,6 +239,16 @@ def bad():
     with new("virtual.h5", libver="latest") as f:
         f.create_virtual_dataset("data", lay)
         f["label"] = labels(N)
+    # Sources by number, each of them a pipe: to ask for the shape would wait for a writer.
+    os.mkfifo(path("source_0.h5"))
+    with new("virtual_pipe.h5", libver="latest") as f:
+        many = h5py.h5s.UNLIMITED
+        space = h5py.h5s.create_simple((0, 4), (many, 4))
+        space.select_hyperslab((0, 0), (many, 1), stride=(10, 4), block=(10, 4))
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_virtual(space, os.path.abspath(path("source_%b.h5")).encode(), b"data", h5py.h5s.create_simple((10, 4)))
+        h5py.h5d.create(f.id, b"data", h5py.h5t.STD_U8LE, space, plist)
+        f["label"] = labels(N)
     with new("nofile.h5") as f:
         f["other"] = 1.0
     lists = dict(gone="below.h5\n\n gone.h5\n", nul="below.h5\0\n", nested="@other.txt\n", types="below.h5\nfloat.h5\n",

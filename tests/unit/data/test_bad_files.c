@@ -279,6 +279,7 @@ static const bad_case own[] = {
     {"half_nan.h5", REJECT, "'data' sample 6 element \\(0,0,1\\) is NaN", {0}},
     {"targets.h5", REJECT, "'targets' sample 9 element \\(\\) is \\+Inf", {.float_target = true}},
     {"virtual.h5", REJECT, "'data' is a virtual data set", {0}},
+    {"virtual_pipe.h5", REJECT, "'data' is a virtual data set", {0}},
     {"nofile.h5", REJECT, "no data set 'data'; this file has: other float64 \\(scalar\\)", {0}},
     {"below.h5", REJECT, "rows 37 to 37 are asked for, there are 37", {.first = 37, .count = 1}},
     {"no*match.h5", REJECT, "no file matches this pattern", {0}},

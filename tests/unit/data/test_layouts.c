@@ -195,6 +195,29 @@ static void rows_of_the_list(void **state) {
     }
 }
 
+/* `auto` keeps what fits: the target before the input. */
+static void limits(void **state) {
+    (void)state;
+    const char *path = support_set("limits.h5", 100, 10);
+    trm_dataset *d = NULL;
+    trm_data_spec spec = {.files = &path, .n_files = 1, .cache_limit = 100 * 24 + 100 * 8};
+    support_log_start();
+    assert_ok(trm_dataset_open(&spec, &d));
+    assert_non_null(d->x.cache);
+    assert_int_equal(support_log.warnings, 0);
+    trm_dataset_close(d);
+    spec.cache_limit--;
+    assert_ok(trm_dataset_open(&spec, &d));
+    assert_null(d->x.cache);
+    assert_non_null(d->y.cache);
+    trm_dataset_close(d);
+    spec.cache_limit = 1000;
+    assert_ok(trm_dataset_open(&spec, &d));
+    assert_int_equal(support_log.warnings, 1);
+    assert_non_null(strstr(support_log.last, "compressed and not kept in memory (2.3 KiB, limit 1000 B)"));
+    trm_dataset_close(d);
+}
+
 static void float_targets(void **state) {
     (void)state;
     const char *path = support_path("targets.h5");
@@ -217,6 +240,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_files), cmocka_unit_test(the_plan_covers),  cmocka_unit_test(fingerprints),
         cmocka_unit_test(shapes),    cmocka_unit_test(rows_of_the_list), cmocka_unit_test(float_targets),
+        cmocka_unit_test(limits),
     };
     return cmocka_run_group_tests(tests, make_files, NULL);
 }
