@@ -1,9 +1,9 @@
 /* kernels/cpu: the loops of the CPU back end, plain pointers in and out.
  *
  * Every kernels/cpu/X.c is compiled three times, with -DTRM_ISA=v2 -march=x86-64-v2 and likewise v3 and
- * v4, so that one library runs on every x86-64 and fast on each.  Flags beside -O3 -fopenmp:
- * -fno-math-errno -fno-trapping-math (never -ffast-math: sums keep their order unless
- * `#pragma omp simd reduction` says otherwise, infinities and NaN are kept).
+ * v4, so that one library runs on every x86-64 and fast on each.  Flags beside -O3 -fopenmp: -fno-math-errno
+ * -fno-trapping-math, without which vecmath.h does not turn into vector code; never -ffast-math: sums keep
+ * their order unless `#pragma omp simd reduction` says otherwise, and infinities and NaN are kept.
  *
  * One list makes the type of the table, the declarations and the three tables (table.c): an entry is
  * X(result, name, (arguments)), its function TRM_K(name), the back end calls table->name(...).
@@ -76,7 +76,7 @@ typedef struct trm_kernels {
 #undef X
 } trm_kernels;
 
-/* Where the compiler may target them; others are NULL-free but absent (see cpu.c). */
+/* One for each instruction set; backend/cpu/cpu.c chooses. */
 extern const trm_kernels trm_kernels_v2, trm_kernels_v3, trm_kernels_v4;
 
 #ifdef TRM_ISA
