@@ -60,8 +60,8 @@ static void say_epoch(trm_run *r) {
                 (long long)r->epochs, mean, train, loss, r->valid_is_new ? valid : "",
                 trm_human_time(t->seconds, took, sizeof took), rate(t->samples, t->seconds));
     if (t->skipped > 0)
-        trm_run_say(&r->engine, "  %lld updates were left out: loss or gradient was not finite",
-                    (long long)t->skipped);
+        trm_run_say(&r->engine, "  %lld update%s left out: loss or gradient was not finite",
+                    (long long)t->skipped, t->skipped > 1 ? "s were" : " was");
 }
 
 void trm_progress_epoch(trm_run *r) {
