@@ -197,7 +197,7 @@ $(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(LIB_A)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
-TEST_FLAGS_bench = -Ikernels $(MPI_CFLAGS)
+TEST_FLAGS_bench = -Ikernels $(MPI_CFLAGS) $(DNNL_CFLAGS)
 
 ## bench: build and run the benchmarks (best with ARCH=native)
 .PHONY: bench
