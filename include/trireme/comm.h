@@ -81,6 +81,7 @@ TRM_API void trm_comm_buffer_free(trm_comm *c, trm_comm_buffer *b); /* collectiv
 
 /* Collective in effect: all ranks plan equal requests in one order. */
 TRM_API trm_status trm_comm_plan(trm_comm *c, const trm_comm_call *call, trm_comm_request **out);
+/* In one order on all ranks, before its buffer's free.  A posted request is waited for.  Accepts NULL. */
 TRM_API void trm_comm_request_free(trm_comm *c, trm_comm_request *r);
 /* Starts it; the caller must not touch the range until the wait. Never blocks. */
 TRM_API trm_status trm_comm_post(trm_comm *c, trm_comm_request *r);

@@ -122,6 +122,8 @@ out:
 
 void trm_comm_request_free(trm_comm *c, trm_comm_request *r) {
     if (!r) return;
+    /* Peers, or messages under way, may need it yet.  A fault here was, or will be, some wait's fault. */
+    if (r->posted) (void)!trm_comm_wait(c, r);
     if (trm_comm_group_size(c, r->call.group) > 1) c->ops->request_free(c, r);
     trm_free(r->contributes);
     trm_free(r);

@@ -373,6 +373,7 @@ trm_status trm_mpi_wait(trm_comm *c, trm_comm_request *request) {
     trm_mpi *m = (trm_mpi *)c;
     trm_mpi_request *r = (trm_mpi_request *)request;
     trm_mpi_net *net = r->topo->net;
+    if (m->failed) return trm_fail(TRM_COMM, "%s cannot end after a communication fault", r->base.call.what);
     if (net) trm_mpi_net_attend(net, true);
     m->waiting = true;
     trm_status status = await_result(m, r);
