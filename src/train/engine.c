@@ -50,6 +50,7 @@ static trm_status open_one(const trm_engine *e, bool valid, int64_t classes, trm
     trm_data_spec spec = trm_job_data_spec(e->job, valid);
     /* Labels of the validation set must be ones that the model knows. */
     if (spec.classes == 0) spec.classes = classes;
+    spec.copies = trm_comm_node_size(e->comm);
     return trm_dataset_open(&spec, out);
 }
 
