@@ -171,6 +171,14 @@ trm_status trm_graph_check_loss(const trm_graph *g, trm_loss_kind loss, const tr
     return TRM_OK;
 }
 
+trm_status trm_graph_wants_image(const char *type, const char *name, const trm_shape *x) {
+    char buf[80];
+    trm_fail(TRM_JOB, "layer '%s': %s reads images (C,H,W), its input has shape %s", name, type,
+             trm_shape_text(x, buf, sizeof buf));
+    if (x->rank == 1) trm_hint("if the samples are stored flat, data.shape: [C,H,W] makes them images");
+    return TRM_JOB;
+}
+
 int trm_graph_nodes(const trm_graph *g) { return g->n_nodes; }
 const trm_shape *trm_graph_shape(const trm_graph *g, int node) { return &g->nodes[node].desc.out; }
 

@@ -63,6 +63,8 @@ int64_t trm_graph_new_small(trm_graph *g, int64_t count);
 /* Weight and bias of a node that multiplies: the default init is PyTorch's. */
 trm_status trm_graph_weight_and_bias(trm_graph *g, int node, const trm_layer_attr *a, const trm_shape *weight, int64_t fan_in,
                                      int64_t fan_out, int64_t biases);
+/* The sentence for a layer that reads images and got something else. */
+trm_status trm_graph_wants_image(const char *type, const char *name, const trm_shape *x);
 static inline int trm_node_id(const trm_graph *g, const trm_node *n) { return (int)(n - g->nodes); }
 static inline bool trm_node_is_comm(const trm_node *n) { return n->kind >= TRM_NODE_SUM_STATS; }
 static inline bool trm_shape_is_image(const trm_shape *s) { return s->rank == 3; }

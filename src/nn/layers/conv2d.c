@@ -3,12 +3,8 @@
 
 #include <string.h>
 
-static trm_status check(const trm_graph *g, const trm_layer_attr *a, const char *name, const trm_shape *x) {
-    (void)g;
-    char buf[80];
-    if (!trm_shape_is_image(x))
-        return trm_fail(TRM_JOB, "layer '%s': conv2d reads images (C,H,W), its input has shape %s", name,
-                        trm_shape_text(x, buf, sizeof buf));
+static trm_status check(const trm_layer_attr *a, const char *name, const trm_shape *x) {
+    if (!trm_shape_is_image(x)) return trm_graph_wants_image("conv2d", name, x);
     if (x->dim[0] % a->groups || a->out % a->groups)
         return trm_fail(
             TRM_JOB, "layer '%s': groups is %lld, which must divide the %lld input and %lld output channels",
@@ -23,7 +19,7 @@ static trm_status check(const trm_graph *g, const trm_layer_attr *a, const char 
 
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
     const trm_shape x = g->nodes[in[0]].desc.out;
-    TRM_TRY(check(g, a, name, &x));
+    TRM_TRY(check(a, name, &x));
     trm_node *n = trm_graph_new_node(g, TRM_NODE_CONV, name, 1, in);
     if (!n) return TRM_MEMORY;
     for (int i = 0; i < 2; i++) {

@@ -4,10 +4,7 @@
 static trm_status add_pool(trm_graph *g, trm_pool_mode mode, const int64_t kernel[2], const int64_t stride[2],
                            const int64_t pad[2], const char *name, const int *in, int *out) {
     const trm_shape x = g->nodes[in[0]].desc.out;
-    char buf[80];
-    if (!trm_shape_is_image(&x))
-        return trm_fail(TRM_JOB, "layer '%s': pooling reads images (C,H,W), its input has shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+    if (!trm_shape_is_image(&x)) return trm_graph_wants_image("pooling", name, &x);
     for (int i = 0; i < 2; i++) {
         if (x.dim[1 + i] + 2 * pad[i] < kernel[i])
             return trm_fail(TRM_JOB,
