@@ -168,6 +168,26 @@ static void records_add_up(void **state) {
     trm_job_free(j);
 }
 
+/* Wherever memory runs out, the run ends with a status and leaves nothing allocated. */
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    trm_comm *c = NULL;
+    trm_job *j = make_job("");
+    trm_run_options o = {0};
+    assert_ok(trm_comm_self(&c));
+    uint64_t live = trm_mem_count().live_bytes;
+    for (uint64_t n = 1; n < 500; n += 1 + n / 40) {
+        trm_mem_fail_after(n);
+        trm_status status = trm_run_train(j, c, &o);
+        trm_mem_fail_after(0);
+        if (status == TRM_OK) continue;
+        assert_int_equal(trm_mem_count().live_bytes, live);
+        assert_string_not_equal(trm_error_text(), "");
+    }
+    trm_comm_close(c);
+    trm_job_free(j);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_who_waited_for_whom),    cmocka_unit_test(says_who_was_robbed),
@@ -175,6 +195,7 @@ int main(void) {
         cmocka_unit_test(says_that_talk_is_slow),      cmocka_unit_test(says_that_all_is_well),
         cmocka_unit_test(knows_ranks_without_samples), cmocka_unit_test(table_stays_short),
         cmocka_unit_test(a_step_allocates_nothing),    cmocka_unit_test(records_add_up),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
