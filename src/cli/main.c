@@ -115,7 +115,11 @@ static trm_status run(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     trm_status status = run(argc - 1, argv + 1);
-    /* Faults that reach this place are the same on all ranks. */
-    if (status != TRM_OK && trm_launch_rank() == 0) ui_fault(status);
+    /* Faults that reach this place are the same on all ranks, and rank 0 says them.  A launcher ends the others as soon as
+     * one leaves with a code that is not 0: they give rank 0 the time to speak. */
+    if (status != TRM_OK && trm_launch_rank() == 0)
+        ui_fault(status);
+    else if (status != TRM_OK)
+        trm_sleep(0.5);
     return ui_end(trm_status_exit_code(status));
 }
