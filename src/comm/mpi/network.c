@@ -5,8 +5,8 @@
  *   scatter   slice k of every node goes to node k, which adds them up in node order
  *   spread    node k sends its slice of the result to all
  * A slice's sum is made in one place and copied, so all ranks end with the same bits; each byte crosses a link twice, as in a
- * ring, but in 2 steps where a ring of L nodes takes 2 (L - 1).  A small range skips the second step: every node gets the
- * whole of it from all and adds in the same order.  A gather sends packed blocks, once.
+ * ring, but in 2 steps where a ring of L nodes takes 2 (L - 1).  A small range, or any on two nodes, skips the second step:
+ * every node gets the whole of it from all and adds in the same order.  A gather sends packed blocks, once.
  *
  * The engine is a state machine without waits.  Its thread polls it and sleeps in between, so that the computing thread
  * keeps its core; a rank that waits polls it itself, as a change of threads costs more than a small message.  One
@@ -83,20 +83,22 @@ static unsigned char *arrival(const trm_mpi_net *n, const lane *l, int k) {
     return l->scratch + (size_t)k * (n->lane_bytes / (size_t)n->topo->nodes / TRM_ALIGN * TRM_ALIGN);
 }
 
+/* Elements per chunk of a sum.  Several chunks even of a moderate range: one travels while another is added. */
+static int64_t sum_chunk(const trm_mpi_net *n, const channel *ch, int64_t count) {
+    int64_t line = TRM_ALIGN / (int64_t)size_of(ch->first), slices = ch->whole ? 1 : n->topo->nodes;
+    int64_t most = slices * (int64_t)n->slice_bytes / TRM_ALIGN, least = slices * SLICE_MIN / TRM_ALIGN;
+    int64_t even = (count / line + 2 * LANES) / (2 * LANES);
+    return line * trm_min64(most, trm_max64(least, even));
+}
+
 static void plan_chunks(const trm_mpi_net *n, channel *ch) {
     const trm_mpi_request *r = ch->first;
     int64_t nodes = n->topo->nodes, size = (int64_t)size_of(r), ranks = n->topo->first[nodes];
     int64_t count = r->base.call.count;
-    if (is_sum(r)) {
-        ch->whole = count * size * nodes <= SMALL_BYTES;
-        int64_t most = nodes * (int64_t)n->slice_bytes / size, least = nodes * SLICE_MIN / size;
-        /* Several chunks even of a moderate range: one scatters while another spreads. */
-        int64_t even = (count + 2 * LANES - 1) / (2 * LANES);
-        ch->chunk_count = ch->whole ? trm_max64(count, 1) : trm_min64(most, trm_max64(least, even));
-    } else {
-        ch->whole = true;
-        ch->chunk_count = trm_max64(1, (int64_t)n->lane_bytes / (ranks * size));
-    }
+    /* Two nodes send as much either way, and save a step for some more additions. */
+    ch->whole = !is_sum(r) || nodes == 2 || count * size * nodes <= SMALL_BYTES;
+    ch->chunk_count =
+        is_sum(r) ? sum_chunk(n, ch, count) : trm_max64(1, (int64_t)n->lane_bytes / (ranks * size));
     ch->chunks = (count + ch->chunk_count - 1) / ch->chunk_count;
     ch->next = ch->done = 0;
 }
