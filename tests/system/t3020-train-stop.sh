@@ -4,14 +4,14 @@
 . tests/system/lib.bash
 make_data
 write_job j
-sed -i 's/epochs: 2/updates: 400/' j.yaml
+sed -i 's/epochs: 2/updates: 2500/' j.yaml
 long="--set checkpoint.every=never --set data.valid=[]"
 tail_of() { awk -v from="$2" '$1 > from' "$1"; }
 # Waits until the run has done some updates.
 wait_for_updates() {
-    for _ in $(seq 200); do
+    for _ in $(seq 1000); do
         [ -f "$1" ] && [ "$(wc -l <"$1")" -gt 5 ] && return 0
-        sleep 0.05
+        sleep 0.01
     done
     return 1
 }
