@@ -67,7 +67,7 @@ WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wvla -Werror=implicit -Werror=unused-
 march = -march=$(1)$(if $(filter native,$(1)),, -mtune=generic)
 # gcc's OpenMP is opaque to the thread sanitizer: there, loops run on one thread, and what is tested
 # are the threads of the feed and of the exchange.
-OPENMP := $(if $(findstring thread,$(SANITIZE)),-fopenmp-simd -Wno-unused-variable,-fopenmp)
+OPENMP := $(if $(findstring thread,$(SANITIZE)),-fopenmp-simd -Wno-unused,-fopenmp)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE -g -fPIC -fvisibility=hidden -fstack-protector-strong \
 	-MMD -MP $(WARN) $(OPENMP) -Iinclude
 BASE_FLAGS += $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
