@@ -69,6 +69,8 @@ TRM_API const char *trm_comm_host(const trm_comm *c, int rank);
 TRM_API const char *trm_comm_about(const trm_comm *c);  /* "mpi: 2 ranks on 1 node, shared window" */
 TRM_API int trm_comm_group_size(const trm_comm *c, trm_group g);
 TRM_API int trm_comm_group_rank(const trm_comm *c, trm_group g);
+/* Is the last TRM_COMM of this rank the echo of another rank's, which has a better sentence? Local. */
+TRM_API bool trm_comm_is_echo(const trm_comm *c);
 /* Seconds until a wait gives up (default 300). Local. */
 TRM_API void trm_comm_set_deadline(trm_comm *c, double seconds);
 

@@ -18,12 +18,13 @@ static trm_status train(trm_comm *c, const trm_job *job, const cli_call *call) {
     o.resume = s->resume;
     o.dump_losses = s->dump_losses;
     o.progress = ui_is_terminal() && !s->quiet;
-    trm_signals_install();
     return trm_run_train(job, c, &o);
 }
 
 static trm_status run(const cli_call *call) {
     const settings *s = call->set;
+    /* Before MPI starts, which takes a while: a signal then is not lost either. */
+    trm_signals_install();
     return ranks_run(call, call->arg[0], &s->set, s->quiet, train);
 }
 
@@ -59,7 +60,7 @@ const cli_verb cli_train = {
             "code 75),\n"
             "the second one at once.  mpirun gives its ranks one second after SIGINT or SIGTERM and then has "
             "a code of\n"
-            "its own: send it SIGUSR1, or start it with --mca odls_base_sigkill_timeout 60.\n",
+            "its own: send it SIGUSR1.\n",
     .min_args = 1,
     .max_args = 1,
     .options = options,

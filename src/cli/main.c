@@ -1,6 +1,8 @@
 /* main: trireme VERB ...  Finds the verb, runs it, prints its fault, turns it into an exit code. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <trireme/launch.h>
 
 #include "cli.h"
@@ -112,7 +114,18 @@ static trm_status run(int argc, char **argv) {
     return cli_verb_run(v, argc - words, argv + words);
 }
 
+/* Threads that wait for each other spin for milliseconds by libgomp's default.  Where another job has the core of one of
+ * them, all others spin until the system takes it away: runs get slower tenfold and more.  libgomp reads its setting
+ * before main, so the program starts itself once more with a short one; what the user has set stays. */
+static void spin_briefly(char **argv) {
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    setenv("GOMP_SPINCOUNT", "10000", 1);
+    execv("/proc/self/exe", argv);
+    /* Not possible here: the default it is. */
+}
+
 int main(int argc, char **argv) {
+    spin_briefly(argv);
     signal(SIGPIPE, SIG_IGN);
     trm_status status = run(argc - 1, argv + 1);
     /* Faults that reach this place are the same on all ranks, and rank 0 says them.  A launcher ends the others as soon as

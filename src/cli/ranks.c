@@ -18,9 +18,11 @@ static void folder(void *ctx, const char *path) {
 
 /* Talk that failed is often only the echo of another rank's fault: that rank has the launcher end
  * us, and its sentence is to stay the only one.  False: it came so. */
-static bool is_cause(int rank) {
-    int before = trm_signals_seen();
-    for (int i = 0; i < 20 + 2 * (rank < 10 ? rank : 10); i++) {
+static bool is_cause(const trm_comm *c) {
+    const int rank = trm_comm_rank(c), before = trm_signals_seen();
+    /* Known echoes wait longer than any rank that has a sentence of its own. */
+    const int tenths = trm_comm_is_echo(c) ? 80 : 20 + 2 * (rank < 10 ? rank : 10);
+    for (int i = 0; i < tenths; i++) {
         trm_sleep(0.1);
         if (trm_signals_seen() > before) return false;
     }
@@ -30,7 +32,7 @@ static bool is_cause(int rank) {
 /* The others wait for this rank in some sum: they cannot be told in order. */
 static void alone(void *ctx, trm_status s) {
     trm_comm *c = ctx;
-    if (s == TRM_COMM && !is_cause(trm_comm_rank(c))) exit(trm_status_exit_code(s));
+    if (s == TRM_COMM && !is_cause(c)) exit(trm_status_exit_code(s));
     trm_prefix(s, "rank %d on %s", trm_comm_rank(c), trm_comm_host(c, trm_comm_rank(c)));
     ui_fault(s);
     int code = ui_end(trm_status_exit_code(s));

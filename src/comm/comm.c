@@ -23,6 +23,7 @@ void trm_comm_close(trm_comm *c) {
 /* ---- who is where ---------------------------------------------------------------------- */
 
 int trm_comm_rank(const trm_comm *c) { return c->rank; }
+bool trm_comm_is_echo(const trm_comm *c) { return c->is_echo; }
 int trm_comm_size(const trm_comm *c) { return c->size; }
 int trm_comm_node(const trm_comm *c) { return c->node; }
 int trm_comm_nodes(const trm_comm *c) { return c->nodes; }

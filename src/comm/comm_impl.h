@@ -38,6 +38,7 @@ struct trm_comm {
     char (*host)[TRM_HOST_BYTES];       /* one name per rank */
     char about[128];
     double deadline_s;
+    bool is_echo;                       /* the last fault is another rank's, heard of by its flag */
     trm_comm_counts counts;             /* the transport adds to sum_s, comm.c to the others */
 };
 

@@ -295,6 +295,7 @@ bool trm_mpi_late(const trm_mpi *m, const trm_mpi_patience *p) {
 
 trm_status trm_mpi_trouble(trm_mpi *m, const char *what) {
     int gone = m->head ? atomic_load_explicit(&m->head->gave_up, memory_order_relaxed) : 0;
+    m->base.is_echo = gone > 0;
     if (gone)
         return trm_fail(TRM_COMM, "rank %d on %s gave up while this rank waited for %s", gone - 1,
                         trm_comm_host(&m->base, gone - 1), what);
