@@ -142,6 +142,13 @@ TRM_API trm_status trm_write_file(const char *path, const void *bytes, size_t n)
  * trm_free.  A directory, pipe or device is refused and never blocks. */
 TRM_API trm_status trm_read_file(const char *path, size_t limit, char **out, size_t *n);
 TRM_API trm_status trm_remove_tree(const char *path);
+/* How files of one kind are known: `n` bytes of `magic` at byte `at`, within the first 16. */
+typedef struct trm_output_kind { const char *name, *magic; size_t at, n; } trm_output_kind;
+/* USAGE sentence where no file can be written as `path`: its folder is missing, it is a folder, pipe, device or link, or
+ * a file that holds something and is not of `kind` (NULL: any). */
+TRM_API trm_status trm_output_check(const char *path, const trm_output_kind *kind);
+/* USAGE sentence where `path` is one of the files that are read. */
+TRM_API trm_status trm_output_apart(const char *path, const char *const *inputs, int n);
 /* 64-bit FNV-1a style hash for fingerprints; chain with `seed` (start with 0). */
 TRM_API uint64_t trm_hash(const void *bytes, size_t n, uint64_t seed);
 

@@ -15,6 +15,8 @@ trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx) {
     trm_str aside = {0};
     trm_h5_file *f = NULL;
     char why[128];
+    static const trm_output_kind kind = {"HDF5", "\x89HDF\r\n\x1a\n", 0, 8};
+    TRM_TRY(trm_output_check(path, &kind));
     trm_str_add(&aside, "%s.new-%ld", path, (long)getpid());
     if (aside.failed) return TRM_MEMORY;
     trm_status s = trm_h5_create(aside.p, &f);
@@ -87,6 +89,10 @@ static trm_status idx_body(gzFile z, const char *path, int64_t file_bytes, idx *
     TRM_TRY(gz_read(z, path, out->bytes, out->n));
     int got = gzread(z, &more, 1), code;
     if (got < 0) return trm_fail(TRM_DATA, "%s: damaged: %s", path, gzerror(z, &code));
+    /* Where the compressed bytes stop before their check sum, zlib says so only here. */
+    gzerror(z, &code);
+    if (code == Z_BUF_ERROR || (got == 0 && !gzeof(z)))
+        return trm_fail(TRM_DATA, "%s: truncated: the compressed data has no end", path);
     return got == 0 ? TRM_OK
                     : trm_fail(TRM_DATA, "%s: goes on behind the %zu bytes that it claims", path, out->n);
 }
@@ -121,6 +127,7 @@ static trm_status write_mnist(trm_h5_file *f, const void *ctx) {
 
 trm_status trm_import_mnist(const char *images, const char *labels, const char *out, int64_t *samples) {
     mnist m = {0};
+    TRM_TRY(trm_output_apart(out, (const char *const[]){images, labels}, 2));
     trm_status s = idx_read(images, 3, &m.images);
     if (s == TRM_OK) s = idx_read(labels, 1, &m.labels);
     if (s == TRM_OK && m.images.dim[0] != m.labels.dim[0])
@@ -186,6 +193,7 @@ static trm_status write_text(trm_h5_file *f, const void *ctx) {
 
 trm_status trm_import_text(const char *const *files, int n_files, const char *out, int64_t *tokens) {
     text t = {files, n_files, 0};
+    TRM_TRY(trm_output_apart(out, files, n_files));
     TRM_TRY(text_size(&t, &t.bytes));
     TRM_TRY(trm_h5_replace(out, write_text, &t));
     if (tokens) *tokens = t.bytes;

@@ -75,9 +75,16 @@ out:
     return status;
 }
 
+static trm_status check_out(trm_export_format format, const char *out) {
+    static const trm_output_kind kinds[] = {[TRM_EXPORT_SAFETENSORS] = {"safetensors", "{", 8, 1},
+                                            [TRM_EXPORT_HDF5] = {"HDF5", "\x89HDF\r\n\x1a\n", 0, 8}};
+    return trm_output_check(out, &kinds[format]);
+}
+
 trm_status trm_checkpoint_export(const char *path, trm_export_format format, const char *out) {
     trm_ckpt *c = NULL;
     pick p = {0};
+    TRM_TRY(check_out(format, out));
     TRM_TRY(trm_ckpt_open(path, &c));
     trm_status status = pick_entries(c, &p);
     if (status == TRM_OK) status = format == TRM_EXPORT_HDF5 ? to_h5(c, &p, out) : to_safetensors(c, &p, out);

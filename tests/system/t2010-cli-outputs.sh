@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What a command writes never takes the place of something else.
+. tests/system/lib.bash
+make_data
+
+kept() { # PATTERN TEXT ARGS...
+    local pattern=$1 text=$2
+    shift 2
+    on 0 "$@"
+    is "$rc" 2 "$text: refused"
+    has err "$pattern" "$text: it says why"
+}
+synth="data synth --kind digits --samples 2 --out"
+mkfifo pipe
+mkdir folder
+ln -s digits.h5 link.h5
+ln -s nowhere gone.h5
+echo mine >notes.txt
+: >empty.h5
+kept 'it is a pipe' "a pipe" $synth pipe
+[ -p pipe ]
+ok $? "it is still one"
+kept 'it is a folder' "a folder" $synth folder
+kept 'it is a symbolic link' "a link" $synth link.h5
+kept 'it is a symbolic link' "a link to nothing" $synth gone.h5
+kept 'no HDF5 file' "a text" $synth notes.txt
+is "$(cat notes.txt)" mine "it is still there"
+kept 'nodir is no folder' "no folder" $synth nodir/x.h5
+kept 'it is the input' "an input" data import text --out notes.txt notes.txt
+is "$(cat notes.txt)" mine "it is still there, too"
+on 0 $synth empty.h5
+is "$rc" 0 "an empty file is replaced"
+on 0 $synth empty.h5
+is "$rc" 0 "a data set is replaced"
+is "$(ls | grep -c new-)" 0 "nothing is left beside"
+
+# idx RANK DIMS...: the head of an IDX file
+idx() {
+    printf '\0\0\10\'"$1"
+    shift
+    for d; do printf '\0\0\0\'"$(printf %o "$d")"; done
+}
+{ idx 3 2 4 4; head -c 32 digits.h5; } | gzip >images.gz
+{ idx 1 2; printf '\1\2'; } | gzip >labels.gz
+on 0 data import mnist --images images.gz --labels labels.gz --out m.h5
+is "$rc" 0 "two images"
+kept 'it is the input' "its input" data import mnist --images images.gz --labels labels.gz --out labels.gz
+for cut in 1 4 8 9; do
+    head -c -$cut labels.gz >cut.gz
+    kept 'cut.gz: ' "$cut bytes less" data import mnist --images images.gz --labels cut.gz --out m2.h5
+done
+done_testing
