@@ -272,6 +272,8 @@ static trm_status begin(trm_run *r, char from[TRM_RUN_PATH]) {
     TRM_TRY(first_weights(r, resume ? from : NULL));
     TRM_TRY(trm_notes_open(e->comm, &r->notes));
     TRM_TRY(trm_comm_agree(e->comm, open_feed(r)));
+    /* A new folder for nothing to do is not made. */
+    if (r->pos.update >= r->total && !same) return TRM_OK;
     return trm_root_says(e->comm, e->rank == 0 ? open_folder(r, resume ? from : NULL, same) : TRM_OK);
 }
 

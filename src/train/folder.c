@@ -11,6 +11,7 @@
 
 #include "checkpoint_impl.h"
 #include "run_impl.h"
+#include "yaml_tree.h"
 
 #define MOST_RUNS 9999
 #define METRICS_LIMIT ((size_t)4 << 30)
@@ -84,6 +85,29 @@ static trm_status refuse_locked(const char *path) {
 
 /* ---- finding what to resume ---- */
 
+#define JOB_LIMIT ((size_t)64 << 20)
+
+/* What run.name is in a job.yaml? One that cannot be read tells nothing against it. */
+static bool has_name(const char *text, size_t n, const char *name) {
+    trm_yaml *tree = NULL;
+    if (trm_yaml_parse("job.yaml", text, n, &tree) != TRM_OK) return true;
+    const trm_yaml_pair *p = trm_yaml_find(tree->root, "run.name");
+    bool same = !p || p->value->kind != TRM_YAML_TEXT || strcmp(p->value->text, name) == 0;
+    trm_yaml_free(tree);
+    return same;
+}
+
+/* The second folder of run a and the first one of run a-2 have one name: the settings tell which it is. */
+static bool is_of_run(const char *path, const char *name) {
+    char job[TRM_RUN_PATH + 16], *text = NULL;
+    size_t n = 0;
+    snprintf(job, sizeof job, "%s/job.yaml", path);
+    if (trm_read_file(job, JOB_LIMIT, &text, &n) != TRM_OK) return true;
+    bool same = has_name(text, n, name);
+    trm_free(text);
+    return same;
+}
+
 /* The highest-numbered folder of this run that holds checkpoints. */
 static trm_status newest_of_run(const trm_job *j, char out[TRM_RUN_PATH]) {
     char path[TRM_RUN_PATH];
@@ -92,7 +116,7 @@ static trm_status newest_of_run(const trm_job *j, char out[TRM_RUN_PATH]) {
     for (int k = 1; k <= MOST_RUNS; k++) {
         TRM_TRY(numbered(j, k, path));
         if (stat(path, &st) != 0) break;
-        if (!has_checkpoints(path)) continue;
+        if (!has_checkpoints(path) || !is_of_run(path, j->run.name)) continue;
         memcpy(out, path, sizeof path);
         found = true;
     }

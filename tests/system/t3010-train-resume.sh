@@ -66,4 +66,14 @@ is "$rc" 0 "resumes from a named checkpoint"
 has out 'run folder: runs/j-2' "into a folder of its own"
 tail_of whole 10 | cmp -s - rest
 ok $? "equal to the bit"
+
+on 0 train j.yaml --set run.name=j-2 --resume
+is "$rc" 2 "a run named j-2 does not go on in the second folder of run j"
+has err 'no checkpoint to resume from' "with a sentence"
+ls runs >before
+on 0 train j.yaml $adam --resume=runs/j/checkpoints/step-00000010 --set train.updates=5
+is "$rc" 0 "a checkpoint behind the last update is nothing to do"
+has out 'nothing to do: all 10 updates' "which is said"
+ls runs | cmp -s - before
+ok $? "and leaves no folder"
 done_testing
