@@ -144,6 +144,7 @@ static trm_status one_update(trm_run *r) {
     keep_state(r);
     TRM_TRY(trm_run_alone(r, trm_runner_step(r->engine.runner, program_of(r, &slot), &step, false, &s)));
     advance(r, &slot);
+    if (!s.applied) r->left_out++;
     dump_losses(r, &s);
     add_time(r, trm_now() - began);
     trm_metric_update(r, &s, slot.batch, step.lr, trm_now() - began);
@@ -215,12 +216,22 @@ static trm_status loop(trm_run *r) {
     return TRM_OK;
 }
 
+/* A run that learned nothing is not done. All ranks counted alike. */
+static trm_status check_applied(const trm_run *r) {
+    int64_t n = r->pos.update - r->began_update;
+    if (n == 0 || r->left_out < n) return TRM_OK;
+    trm_fail(TRM_NUMERIC, "all %lld updates were left out: loss or gradient was never finite", (long long)n);
+    trm_hint("a lower learning rate may help; look for numbers in the data that are not finite");
+    return TRM_NUMERIC;
+}
+
 static trm_status train(trm_run *r) {
     if (is_over(r)) {
         trm_run_say(&r->engine, "nothing to do: all %lld updates are done", (long long)r->pos.update);
         return TRM_OK;
     }
     trm_status status = loop(r);
+    if (status == TRM_OK) status = check_applied(r);
     trm_metric_end(r, status);
     /* What all know of ends in order: nothing stays under way. */
     if (!r->alone && status != TRM_COMM) (void)!flush_notes(r);

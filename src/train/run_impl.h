@@ -10,6 +10,7 @@
 #ifndef TRIREME_TRAIN_RUN_IMPL_H
 #define TRIREME_TRAIN_RUN_IMPL_H
 
+#include <math.h>
 #include <trireme/parallel.h>
 #include <trireme/train.h>
 #include <trireme/wire.h>
@@ -71,6 +72,9 @@ trm_status trm_cores_each(trm_comm *c, int *out);
 trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d);
 /* data.scale as it is used with this data set. */
 double trm_job_scale(const trm_job *j, const trm_data_info *d);
+
+/* printf shows the sign of a number that is none. */
+static inline double trm_no_sign(double x) { return isnan(x) ? (double)NAN : x; }
 
 /* ---- exam ---- */
 
@@ -162,6 +166,7 @@ typedef struct trm_run {
     void *state_before;             /* a step that is not applied must not leave its running statistics */
     bool stop;                      /* some rank saw a signal: all stop at this update */
     bool alone;                     /* the fault is this rank's own: the others do not know of it */
+    int64_t left_out;               /* updates of this session that were not applied */
     int64_t best_update;
     char checkpoint[TRM_RUN_PATH];  /* the newest one written or read; "" = none */
     trm_exam_result valid;

@@ -51,4 +51,7 @@ has err 'update [0-9]+: loss is not finite \(first seen by rank [01]\)' "the sen
 on 2 train v.yaml --set data.scale=10 --set train.optimizer.lr=1e-6 --set train.on_nonfinite=skip
 is "$rc" 0 "or the update is left out"
 has out '1 update was left out' "which is said"
+on 2 train v.yaml --set data.scale=1e38 --set train.on_nonfinite=skip
+is "$rc" 1 "a run of which every update is left out fails"
+has err 'all 16 updates were left out' "with a sentence"
 done_testing
