@@ -211,8 +211,8 @@ static void bad_idx(void **state) {
     const char *two = write_idx("two", true, labels, sizeof labels - 1);
     assert_fault(trm_import_mnist(good_images, two, out, NULL), TRM_DATA, "has 3 images but");
     labels[7] = 3;
-    assert_fault(trm_import_mnist(good_images, good_labels, "/nowhere/x.h5", NULL), TRM_IO,
-                 "cannot be created");
+    assert_fault(trm_import_mnist(good_images, good_labels, "/nowhere/x.h5", NULL), TRM_USAGE,
+                 "/nowhere is no folder");
 }
 
 static void text(void **state) {
