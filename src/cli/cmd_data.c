@@ -61,6 +61,25 @@ static trm_status check_job(const char *path, const check_settings *s) {
     return status;
 }
 
+static trm_status has_no_use(const char *path, const char *option, const char *what) {
+    return trm_fail(TRM_USAGE, "--%s is given with %s; it is allowed with %s only", option, path, what);
+}
+
+/* A job says itself how its data is read, and a file has no keys to be set. */
+static trm_status check_fit(const char *path, bool job, const check_settings *s) {
+    const char *option = s->input     ? "input"
+                         : s->target  ? "target"
+                         : s->classes ? "classes"
+                         : s->window  ? "window"
+                         : s->floats  ? "float-target"
+                                      : NULL;
+    if (!job) return s->set.n > 0 ? has_no_use(path, "set", "a job file (.yaml or .yml)") : TRM_OK;
+    if (!option) return TRM_OK;
+    has_no_use(path, option, "a data file");
+    trm_hint("with a job, set the key: --set data.KEY=VALUE");
+    return TRM_USAGE;
+}
+
 static bool is_job(const char *path) {
     const char *dot = strrchr(path, '.');
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
@@ -69,6 +88,7 @@ static bool is_job(const char *path) {
 static trm_status run_check(const cli_call *call) {
     const check_settings *s = call->set;
     ui_begin(false);
+    TRM_TRY(check_fit(call->arg[0], is_job(call->arg[0]), s));
     if (is_job(call->arg[0])) return check_job(call->arg[0], s);
     trm_data_spec spec = {.files = (const char *const *)call->arg,
                           .n_files = call->args,

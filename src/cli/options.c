@@ -13,7 +13,7 @@ static const cli_option *find(const cli_verb *v, const char *name, size_t n) {
     return NULL;
 }
 
-static trm_status unknown_option(const cli_verb *v, const char *name, size_t n) {
+static trm_status unknown_option(const cli_verb *v, const char *dashes, const char *name, size_t n) {
     const char *names[MOST_OPTIONS] = {0};
     char word[64];
     int count = 0;
@@ -21,7 +21,7 @@ static trm_status unknown_option(const cli_verb *v, const char *name, size_t n) 
         names[count++] = o->name;
     snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), name);
     const char *near = trm_nearest(word, names);
-    trm_fail(TRM_USAGE, "unknown option '--%s' of 'trireme %s'", word, v->name);
+    trm_fail(TRM_USAGE, "unknown option '%s%s' of 'trireme %s'", dashes, word, v->name);
     if (near)
         trm_hint("did you mean --%s?", near);
     else
@@ -53,6 +53,13 @@ static void choices_text(const cli_option *o, char *buf, size_t cap) {
     buf[0] = '\0';
     for (int i = 0; o->choices[i] && n < cap; i++)
         n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? "|" : "", o->choices[i]);
+}
+
+/* What stands for the value in a text. */
+static const char *value_text(const cli_option *o, char *buf, size_t cap) {
+    if (o->kind != CLI_CHOICE) return o->value;
+    choices_text(o, buf, cap);
+    return buf;
 }
 
 static trm_status set_choice(const cli_option *o, const char *value, int *to) {
@@ -96,6 +103,12 @@ typedef struct parser {
     bool given[MOST_OPTIONS], help;
 } parser;
 
+static trm_status no_value(const cli_option *o) {
+    char all[128];
+    const char *value = value_text(o, all, sizeof all);
+    return trm_fail(TRM_USAGE, "--%s needs a value: --%s %s", o->name, o->name, value);
+}
+
 /* The value of an option: behind '=', else the next word. */
 static trm_status value_of(parser *p, const cli_option *o, const char *equals, const char **value) {
     *value = equals ? equals + 1 : "";
@@ -105,7 +118,7 @@ static trm_status value_of(parser *p, const cli_option *o, const char *equals, c
     bool next = p->at + 1 < p->argc && strncmp(p->argv[p->at + 1], "--", 2) != 0;
     if (o->kind == CLI_MAYBE && (!next || p->argv[p->at + 1][0] == '-' || p->call->args < p->verb->max_args))
         return TRM_OK;
-    if (!next) return trm_fail(TRM_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+    if (!next) return no_value(o);
     *value = p->argv[++p->at];
     return TRM_OK;
 }
@@ -118,9 +131,12 @@ static trm_status parse_option(parser *p) {
         return TRM_OK;
     }
     const cli_option *o = find(p->verb, name, n);
-    if (!o) return unknown_option(p->verb, name, n);
+    if (!o) return unknown_option(p->verb, "--", name, n);
     TRM_TRY(value_of(p, o, equals, &value));
-    p->given[o - p->verb->options] = true;
+    bool *given = &p->given[o - p->verb->options];
+    if (*given && o->kind != CLI_LIST)
+        return trm_fail(TRM_USAGE, "--%s is given twice; allowed is once", o->name);
+    *given = true;
     return set(o, value, p->call->set);
 }
 
@@ -141,7 +157,7 @@ static trm_status parse_words(parser *p) {
         } else if (options && strncmp(word, "--", 2) == 0) {
             TRM_TRY(parse_option(p));
         } else if (options && word[0] == '-' && word[1]) {
-            return unknown_option(p->verb, word + 1, strlen(word + 1));
+            return unknown_option(p->verb, "-", word + 1, strlen(word + 1));
         } else if (p->verb->max_args >= 0 && p->call->args == p->verb->max_args) {
             return too_many(p);
         } else {
@@ -157,9 +173,12 @@ static trm_status check_complete(const parser *p) {
         trm_hint("see trireme %s --help", p->verb->name);
         return TRM_USAGE;
     }
-    for (const cli_option *o = p->verb->options; o && o->name; o++)
+    for (const cli_option *o = p->verb->options; o && o->name; o++) {
+        char all[128];
         if (o->required && !p->given[o - p->verb->options])
-            return trm_fail(TRM_USAGE, "'trireme %s' needs --%s %s", p->verb->name, o->name, o->value);
+            return trm_fail(TRM_USAGE, "'trireme %s' needs --%s %s", p->verb->name, o->name,
+                            value_text(o, all, sizeof all));
+    }
     return TRM_OK;
 }
 
@@ -212,11 +231,7 @@ trm_status cli_verb_run(const cli_verb *v, int argc, char **argv) {
 
 static void option_head(const cli_option *o, char *buf, size_t cap) {
     char all[128];
-    const char *value = o->value;
-    if (o->kind == CLI_CHOICE) {
-        choices_text(o, all, sizeof all);
-        value = all;
-    }
+    const char *value = value_text(o, all, sizeof all);
     if (o->kind == CLI_FLAG)
         snprintf(buf, cap, "--%s", o->name);
     else

@@ -28,6 +28,12 @@ fails 2 'did you mean|hint:' "an unknown key" train j.yaml --set train.epoch=1
 fails 2 'digits\|images' "a choice that is none" data synth --kind digit --samples 1 --out x.h5
 fails 2 'needs --samples' "an option that is needed" data synth --kind digits --out x.h5
 fails 2 'whole numbers from 1' "a number out of range" data synth --kind digits --samples 0 --out x.h5
+fails 2 'needs --to safetensors\|hdf5' "a choice that is needed" export runs/j
+fails 2 'needs a value: --to safetensors\|hdf5' "a choice without its value" export runs/j --to
+fails 2 "to is given twice" "an option twice" export runs/j --to hdf5 --to hdf5
+fails 2 "unknown option '-q'" "one dash" train j.yaml -q
+fails 2 'set is given with digits.h5' "a key for a file" data check digits.h5 --set data.classes=3
+fails 2 'classes is given with j.yaml' "an option of files for a job" data check j.yaml --classes 3
 
 on 0 --version
 has out '^trireme [0-9]+\.[0-9]+' "--version"
