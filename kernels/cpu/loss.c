@@ -50,12 +50,19 @@ static bool is_first(const float *x, int64_t t, float m) {
     return before == 0;
 }
 
+static bool all_finite(const float *x, int64_t c) {
+    int bad = 0;
+#pragma omp simd reduction(+ : bad)
+    for (int64_t j = 0; j < c; j++) bad += !(fabsf(x[j]) <= FLT_MAX);
+    return bad == 0;
+}
+
 /* One row of c logits (padded: the first `real` of them count as classes); returns the loss. */
 TRM_INLINE double ce_row(const float *x, int64_t c, int64_t real, int64_t t, float *dx, double *correct,
                          const bool grad) {
     float m = row_max(x, c);
     double sum = row_exp(x, m, c, dx, grad), at = (double)x[t];
-    *correct += is_first(x, t, m);
+    *correct += is_first(x, t, m) && all_finite(x, c);
     if (grad) {
         float inv = (float)(1 / sum);
 #pragma omp simd

@@ -11,6 +11,12 @@ static int64_t first_largest(const double *x, int64_t c) {
     return best;
 }
 
+static bool all_finite(const double *x, int64_t c) {
+    for (int64_t i = 0; i < c; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
 /* loss = log sum_i exp(x_i) - x_t, with the largest logit taken out so that exp stays finite;
  * its gradient is softmax(x) - onehot(t). */
 void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32_t *t, double *dx,
@@ -24,7 +30,7 @@ void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32
         double lse = row[best] + log(exps);
         sum->loss += lse - row[t[r]];
         sum->count += 1;
-        sum->correct += best == t[r];
+        sum->correct += best == t[r] && all_finite(row, c);
         for (int64_t i = 0; i < c && dx; i++) dx[r * c + i] = exp(row[i] - lse) - (i == t[r]);
     }
 }

@@ -73,7 +73,7 @@ trm_status trm_exam_run(trm_engine *e, trm_exam *x, trm_exam_result *out) {
         TRM_TRY(one_pass(e, x, first, trm_min64(x->pass, x->samples - first), tail));
     TRM_TRY(trm_comm_sum_f64(e->comm, tail, TRM_TAIL_SIZE));
     double count = tail[TRM_TAIL_COUNT];
-    *out = (trm_exam_result){.loss = count > 0 ? tail[TRM_TAIL_LOSS] / count : NAN,
+    *out = (trm_exam_result){.loss = count > 0 ? trm_no_sign(tail[TRM_TAIL_LOSS] / count) : NAN,
                              .accuracy = count > 0 ? tail[TRM_TAIL_CORRECT] / count : NAN,
                              .count = count,
                              .samples = x->samples,

@@ -24,7 +24,7 @@ static void bar(trm_run *r, const trm_step_result *s, double now) {
     cells[BAR_CELLS] = '\0';
     snprintf(line, sizeof line, "epoch %lld/%lld [%s] %3lld %%  loss %.4f  %.0f samples/s  %s left",
              (long long)r->epoch, (long long)r->epochs, cells, (long long)(100 * r->step / r->per_epoch),
-             s->loss, rate(r->tally.samples, r->tally.seconds),
+             trm_no_sign(s->loss), rate(r->tally.samples, r->tally.seconds),
              trm_human_time(seconds_left(r, now), left, sizeof left));
     r->engine.opt->print(r->engine.opt->print_ctx, line, true);
     r->bar_at = now;
@@ -35,7 +35,7 @@ static void plain(trm_run *r, const trm_step_result *s, double lr, double now) {
     if (r->pos.update % r->engine.job->run.log_every != 0) return;
     trm_run_say(&r->engine, "epoch %lld/%lld  update %lld/%lld  loss %.4f  lr %.4g  %.0f samples/s  %s left",
                 (long long)r->epoch, (long long)r->epochs, (long long)r->pos.update, (long long)r->total,
-                s->loss, lr, rate(r->samples - r->line_samples, r->seconds - r->line_s),
+                trm_no_sign(s->loss), lr, rate(r->samples - r->line_samples, r->seconds - r->line_s),
                 trm_human_time(seconds_left(r, now), left, sizeof left));
     r->line_s = r->seconds;
     r->line_samples = r->samples;

@@ -272,6 +272,26 @@ static void the_first_largest_logit_is_the_answer(void **state) {
     }
 }
 
+static void a_row_that_is_not_finite_is_not_correct(void **state) {
+    (void)state;
+    const int64_t classes[] = {2, 70};
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    EACH_DEVICE(d)
+    for (int i = 0; i < 6; i++) {
+        int64_t c = classes[i % 2];
+        double tail[TRM_TAIL_SIZE] = {0};
+        float *x = floats(2 * c);
+        int32_t *t = (int32_t *)floats(16);
+        for (int64_t j = 0; j < c; j++) x[j] = bad[i / 2];
+        trm_op_desc desc = {OP(LOSS_CE), .n = 2, .in = {1, {c}}};
+        run_op(*d, &desc, ARGS{A(X) = x, A(T) = t}, &(trm_step){.tail = tail});
+        assert_true(tail[TRM_TAIL_CORRECT] == 1 && tail[TRM_TAIL_COUNT] == 2);
+        assert_false(isfinite(tail[TRM_TAIL_LOSS]));
+        trm_free(x);
+        trm_free(t);
+    }
+}
+
 static void ids_out_of_range_get_a_sentence(void **state) {
     (void)state;
     float *x = floats(64), *y = floats(64);
@@ -497,6 +517,7 @@ int main(void) {
         cmocka_unit_test(layer_norm_hardly_depends_on_threads),
         cmocka_unit_test(cross_entropy_survives_large_logits),
         cmocka_unit_test(the_first_largest_logit_is_the_answer),
+        cmocka_unit_test(a_row_that_is_not_finite_is_not_correct),
         cmocka_unit_test(ids_out_of_range_get_a_sentence),
         cmocka_unit_test(activations_keep_nan),
         cmocka_unit_test(norms_keep_nan_where_it_is),
