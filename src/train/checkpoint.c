@@ -83,9 +83,9 @@ static trm_status fill_index(writer *w, const trm_position *p, const trm_optim_s
     w->index.parts = 1;
     if (!job) return TRM_OK;
     trm_str yaml = {0};
-    TRM_TRY(trm_job_write(job, &yaml));
-    w->index.job = yaml.p;
-    return yaml.failed ? TRM_MEMORY : TRM_OK;
+    trm_status status = trm_job_write(job, &yaml);
+    w->index.job = yaml.p; /* released with the index, also where it was cut short */
+    return status == TRM_OK && yaml.failed ? TRM_MEMORY : status;
 }
 
 /* ---- reading back, publishing ---- */
