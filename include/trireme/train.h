@@ -101,6 +101,7 @@ typedef struct trm_position {
     int64_t batch, micro_batches;
     int64_t seed;
     int order_version;
+    int shuffle, drop_last;         /* trm_shuffle, bool; -1: not known */
     uint64_t fingerprint;           /* of the training set */
     double best_valid;              /* best valid loss so far, or +inf */
 } trm_position;

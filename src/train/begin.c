@@ -20,6 +20,12 @@ static trm_status count_updates(trm_run *r) {
     return TRM_JOB;
 }
 
+#define MOST_UPDATES ((int64_t)1 << 53)
+
+static int64_t updates_of(int64_t epochs, int64_t per_epoch) {
+    return epochs > MOST_UPDATES / per_epoch ? MOST_UPDATES : epochs * per_epoch;
+}
+
 /* After a resume the batch, and so the updates of an epoch, may be others than before. */
 static void count_total(trm_run *r) {
     const trm_job *j = r->engine.job;
@@ -30,7 +36,8 @@ static void count_total(trm_run *r) {
     }
     r->total = j->train.updates > 0
                    ? j->train.updates
-                   : r->pos.update - r->pos.update_in_epoch + (j->train.epochs - r->pos.epoch) * r->per_epoch;
+                   : r->pos.update - r->pos.update_in_epoch +
+                         updates_of(trm_max64(j->train.epochs - r->pos.epoch, 0), r->per_epoch);
     int64_t left = trm_max64(r->total - r->pos.update, 0);
     r->epochs = j->train.updates > 0
                     ? r->pos.epoch + (r->pos.update_in_epoch + left + r->per_epoch - 1) / r->per_epoch
@@ -118,12 +125,15 @@ static trm_status refuse_number(const char *what, int64_t have, int64_t want, co
     return refuse(what, a, b, hint);
 }
 
+static const char *shuffle_name(int s) { return s == TRM_SHUFFLE_NONE ? "none" : "exact"; }
+
 /* What is left of an epoch means the same only with the same order and the same cuts. */
 static trm_status check_position(const trm_run *r, const trm_position *p, const trm_optim_spec *o) {
     const trm_job *j = r->engine.job;
     const char *fresh = "model.init starts a new run from these weights";
     const char *mid =
-        "within an epoch batch, micro-batches and seed must stay; at the end of an epoch they may change";
+        "within an epoch batch, micro_batches, seed, shuffle and drop_last must stay; at its end they may "
+        "change";
     if (p->fingerprint != trm_dataset_info(r->engine.train)->fingerprint) {
         trm_fail(TRM_DATA, "cannot resume: the training data is not that of the checkpoint");
         trm_hint("%s", fresh);
@@ -139,17 +149,23 @@ static trm_status check_position(const trm_run *r, const trm_position *p, const 
     if (p->micro_batches != j->train.micro_batches)
         return refuse_number("train.micro_batches", p->micro_batches, j->train.micro_batches, mid);
     if (p->seed != j->run.seed) return refuse_number("run.seed", p->seed, j->run.seed, mid);
+    if (p->shuffle >= 0 && p->shuffle != (int)j->data.shuffle)
+        return refuse("data.shuffle", shuffle_name(p->shuffle), shuffle_name((int)j->data.shuffle), mid);
+    if (p->drop_last >= 0 && p->drop_last != j->train.drop_last)
+        return refuse("train.drop_last", p->drop_last ? "true" : "false",
+                      j->train.drop_last ? "true" : "false", mid);
     return TRM_OK;
 }
 
 /* Rank 0 reads. */
 static trm_status read_resumed(trm_run *r, const char *from, trm_weights *w) {
-    trm_position p;
-    trm_optim_spec o;
-    TRM_TRY(trm_checkpoint_read(from, r->engine.graph, w, &p, &o));
-    TRM_TRY(check_position(r, &p, &o));
-    r->pos = p;
-    return TRM_OK;
+    trm_ckpt *c = NULL;
+    TRM_TRY(trm_ckpt_open(from, &c));
+    r->pos = c->index.position;
+    trm_status status = check_position(r, &r->pos, &c->index.optim);
+    if (status == TRM_OK) status = trm_ckpt_load(c, r->engine.graph, w);
+    trm_ckpt_close(c);
+    return status;
 }
 
 static void fresh_position(trm_run *r) {
@@ -157,6 +173,8 @@ static void fresh_position(trm_run *r) {
     r->pos.batch = j->train.batch;
     r->pos.micro_batches = j->train.micro_batches;
     r->pos.seed = j->run.seed;
+    r->pos.shuffle = (int)j->data.shuffle;
+    r->pos.drop_last = j->train.drop_last;
     r->pos.order_version = TRM_ORDER_VERSION;
     r->pos.fingerprint = trm_dataset_info(r->engine.train)->fingerprint;
 }

@@ -63,6 +63,8 @@ void trm_ckpt_close(trm_ckpt *c);
 const trm_ckpt_entry *trm_ckpt_find(const trm_ckpt *c, trm_ckpt_kind kind, const char *name);
 /* Into trm_shape_count(shape) floats; the checksum must hold. */
 trm_status trm_ckpt_read_entry(trm_ckpt *c, const trm_ckpt_entry *e, float *out);
+/* Weights, moments and state into the flat spaces of a graph; what is NULL in w is left out. */
+trm_status trm_ckpt_load(trm_ckpt *c, const trm_graph *g, const trm_weights *w);
 
 /* Updates of the step folders in `folder`, ascending; trm_free(*update). */
 trm_status trm_ckpt_list(const char *folder, int64_t **update, int *n);

@@ -38,11 +38,12 @@ static json_t *hex_json(uint64_t v) {
 }
 
 static json_t *position_json(const trm_position *p) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "update", (json_int_t)p->update,
-                     "epoch", (json_int_t)p->epoch, "update_in_epoch", (json_int_t)p->update_in_epoch,
-                     "samples", (json_int_t)p->samples, "batch", (json_int_t)p->batch, "micro_batches",
-                     (json_int_t)p->micro_batches, "seed", (json_int_t)p->seed, "order_version",
-                     p->order_version, "fingerprint", hex_json(p->fingerprint), "best_valid",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o}", "update",
+                     (json_int_t)p->update, "epoch", (json_int_t)p->epoch, "update_in_epoch",
+                     (json_int_t)p->update_in_epoch, "samples", (json_int_t)p->samples, "batch",
+                     (json_int_t)p->batch, "micro_batches", (json_int_t)p->micro_batches, "seed",
+                     (json_int_t)p->seed, "order_version", p->order_version, "shuffle", p->shuffle,
+                     "drop_last", p->drop_last, "fingerprint", hex_json(p->fingerprint), "best_valid",
                      isfinite(p->best_valid) ? json_real(p->best_valid) : json_null());
 }
 
@@ -150,17 +151,34 @@ static uint64_t get_hex(reader *r, json_t *j, const char *key) {
     return v;
 }
 
+/* No count of a run is larger: sums and products of two of them are looked after where they are made. */
+#define MOST ((int64_t)1 << 53)
+
+/* Absent in a checkpoint of an earlier program. */
+static int get_choice(reader *r, json_t *j, const char *key) {
+    return json_object_get(j, key) ? (int)get_int(r, j, key, -1, 1) : -1;
+}
+
+/* An epoch has an update at least, and an update a sample. */
+static void check_position(reader *r, const trm_position *p) {
+    if (p->epoch > p->update || p->update_in_epoch > p->update || p->update_in_epoch > p->samples ||
+        (p->update_in_epoch == 0) != (p->samples == 0))
+        damaged(r, "the position");
+}
+
 static trm_position get_position(reader *r, json_t *j) {
     json_t *best = json_object_get(j, "best_valid");
     return (trm_position){
-        .update = get_int(r, j, "update", 0, INT64_MAX),
-        .epoch = get_int(r, j, "epoch", 0, INT64_MAX),
-        .update_in_epoch = get_int(r, j, "update_in_epoch", 0, INT64_MAX),
-        .samples = get_int(r, j, "samples", 0, INT64_MAX),
-        .batch = get_int(r, j, "batch", 1, INT64_MAX),
-        .micro_batches = get_int(r, j, "micro_batches", 1, INT64_MAX),
+        .update = get_int(r, j, "update", 0, MOST),
+        .epoch = get_int(r, j, "epoch", 0, MOST),
+        .update_in_epoch = get_int(r, j, "update_in_epoch", 0, MOST),
+        .samples = get_int(r, j, "samples", 0, MOST),
+        .batch = get_int(r, j, "batch", 1, MOST),
+        .micro_batches = get_int(r, j, "micro_batches", 1, MOST),
         .seed = get_int(r, j, "seed", INT64_MIN + 1, INT64_MAX),
         .order_version = (int)get_int(r, j, "order_version", 0, 1000000),
+        .shuffle = get_choice(r, j, "shuffle"),
+        .drop_last = get_choice(r, j, "drop_last"),
         .fingerprint = get_hex(r, j, "fingerprint"),
         .best_valid = json_is_number(best) ? json_number_value(best) : INFINITY,
     };
@@ -300,6 +318,13 @@ static trm_status check_format(json_t *j, const char *path) {
     if (!format || strcmp(format, FORMAT) != 0)
         return trm_fail(TRM_DATA, "%s is not the index of a Trireme checkpoint", path);
     if (version == VERSION) return TRM_OK;
+    if (version > VERSION) {
+        /* Not TRM_DATA: it is not damaged, and the checkpoint before it is no answer. */
+        trm_fail(TRM_RUN, "%s was written by a newer program: it has version %lld, this one reads up to %d",
+                 path, (long long)version, VERSION);
+        trm_hint("resume with the program that wrote it");
+        return TRM_RUN;
+    }
     return trm_fail(TRM_DATA, "%s has version %lld; this program reads version %d", path, (long long)version,
                     VERSION);
 }
@@ -321,6 +346,7 @@ trm_status trm_ckpt_index_parse(const char *text, size_t n, const char *path, tr
     if (r.status == TRM_OK) r.status = check_sum(text, n, path);
     if (r.status == TRM_OK) {
         x.position = get_position(&r, json_object_get(j, "position"));
+        check_position(&r, &x.position);
         x.optim = get_optim(&r, json_object_get(j, "optimizer"));
         get_parts(&r, json_object_get(j, "parts"), &x);
         get_entries(&r, json_object_get(j, "entries"), &x);

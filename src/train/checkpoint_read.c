@@ -63,6 +63,9 @@ void trm_ckpt_close(trm_ckpt *c) {
 
 /* ---- finding the newest whole one ---- */
 
+/* One of a newer program is whole as far as we know: passing it over would lose it. */
+static bool goes_on(trm_status s) { return s != TRM_OK && s != TRM_MEMORY && s != TRM_RUN; }
+
 static trm_status none_found(const char *folder, int n) {
     if (n > 0) return trm_prefix(TRM_DATA, "%s holds no whole checkpoint; the last one tried", folder);
     return trm_fail(TRM_DATA, "%s is no checkpoint and holds none", folder);
@@ -73,15 +76,15 @@ static trm_status open_newest(const char *folder, trm_ckpt **out) {
     int n = 0;
     TRM_TRY(trm_ckpt_list(folder, &update, &n));
     trm_status status = TRM_DATA;
-    for (int i = n - 1; i >= 0 && status != TRM_OK && status != TRM_MEMORY; i--) {
+    for (int i = n - 1; i >= 0 && goes_on(status); i--) {
         char path[TRM_CKPT_PATH];
         status = trm_ckpt_step_path(folder, update[i], path);
         if (status == TRM_OK) status = trm_ckpt_open_step(path, out);
-        if (status != TRM_OK && i > 0)
+        if (goes_on(status) && i > 0)
             trm_log(TRM_LOG_WARN, "%s; falling back to the checkpoint before it", trm_error_text());
     }
     trm_free(update);
-    return status == TRM_OK || status == TRM_MEMORY ? status : none_found(folder, n);
+    return goes_on(status) ? none_found(folder, n) : status;
 }
 
 trm_status trm_ckpt_open(const char *path, trm_ckpt **out) {
@@ -166,13 +169,17 @@ static trm_status read_moment(trm_ckpt *c, const trm_graph *g, trm_ckpt_kind kin
     return status;
 }
 
+trm_status trm_ckpt_load(trm_ckpt *c, const trm_graph *g, const trm_weights *w) {
+    TRM_TRY(read_weights(c, g, w));
+    TRM_TRY(read_moment(c, g, TRM_CKPT_M1, w->m1));
+    return read_moment(c, g, TRM_CKPT_M2, w->m2);
+}
+
 trm_status trm_checkpoint_read(const char *path, const trm_graph *g, trm_weights *w, trm_position *p,
                                trm_optim_spec *o) {
     trm_ckpt *c = NULL;
     TRM_TRY(trm_ckpt_open(path, &c));
-    trm_status status = read_weights(c, g, w);
-    if (status == TRM_OK) status = read_moment(c, g, TRM_CKPT_M1, w->m1);
-    if (status == TRM_OK) status = read_moment(c, g, TRM_CKPT_M2, w->m2);
+    trm_status status = trm_ckpt_load(c, g, w);
     if (status == TRM_OK) {
         *p = c->index.position;
         *o = c->index.optim;

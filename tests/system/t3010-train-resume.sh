@@ -48,12 +48,18 @@ is "$rc" 2 "another batch within an epoch is refused"
 has err 'train.batch 64, the job has 32' "with a sentence"
 on 0 train j.yaml $adam --set run.seed=4 --resume
 is "$rc" 2 "another seed within an epoch is refused"
+on 0 train j.yaml $adam --set data.shuffle=none --resume
+is "$rc" 2 "another order within an epoch is refused"
+has err 'data.shuffle exact, the job has none' "with a sentence"
+on 0 train j.yaml $adam --set train.drop_last=true --resume
+is "$rc" 2 "another end of the epoch within it is refused"
+has err 'train.drop_last false, the job has true' "with a sentence"
 on 0 train j.yaml $adam --set data.train_rows=0:960 --resume
 is "$rc" 2 "other data is refused"
 has err 'not that of the checkpoint' "with a sentence"
 on 0 train j.yaml --set checkpoint.every=10 --resume
 is "$rc" 2 "another optimizer is refused"
-has err 'optimizer' "with a sentence"
+has err 'optimizer adam, the job has sgd' "with a sentence"
 on 0 train j.yaml $adam --set 'model.hidden=[16]' --resume
 is "$rc" 2 "another model is refused"
 has err 'fc1.weight has shape \(32,784\), the model has \(16,784\)' "with names and shapes"

@@ -81,8 +81,8 @@ static const trm_optim_spec adam = {.kind = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 =
 static const char *write_step(fixture *f, int64_t update) {
     static char path[4096];
     trm_position p = {.update = update,
-                      .epoch = 2,
-                      .update_in_epoch = 3,
+                      .epoch = update > 9 ? 2 : 0,
+                      .update_in_epoch = update > 9 ? 3 : 1,
                       .samples = 96,
                       .batch = 32,
                       .micro_batches = 1,
@@ -385,13 +385,19 @@ static void forged_indexes_are_refused(void **state) {
     char step[4096];
     snprintf(step, sizeof step, "%s", write_step(f, 1));
     forged(f, step, "trireme-checkpoint", "something-else", "not the index");
-    forged(f, step, "\"version\": 1", "\"version\": 2", "version 2; this program reads version 1");
+    forged(f, step, "\"version\": 1", "\"version\": 0", "version 0; this program reads version 1");
     forged(f, step, "part-0.h5", "../../../etc/passwd", "file of a part");
     forged(f, step, "part-0.h5", "/etc/passwd", "file of a part");
     forged(f, step, "\"bytes\": ", "\"bytes\": -", "bytes");
     forged(f, step, "\"bytes\": ", "\"bytes\": 1e3, \"b\": ", "bytes");
     forged(f, step, "\"update\": 1", "\"update\": -1", "update");
     forged(f, step, "\"update\": 1", "\"update\": \"1\"", "update");
+    forged(f, step, "\"update\": 1", "\"update\": 4611686018427387904", "update");
+    forged(f, step, "\"epoch\": 0", "\"epoch\": 4611686018427387904", "epoch");
+    forged(f, step, "\"epoch\": 0", "\"epoch\": 2", "position");
+    forged(f, step, "\"update_in_epoch\": 1", "\"update_in_epoch\": 2", "position");
+    forged(f, step, "\"samples\": 96", "\"samples\": 0", "position");
+    forged(f, step, "\"batch\": 32", "\"batch\": 4611686018427387904", "batch");
     forged(f, step, "\"batch\": 32", "\"batch\": 0", "batch");
     forged(f, step, "\"part\": 0", "\"part\": 1", "part");
     forged(f, step, "\"part\": 0", "\"part\": -1", "part");
@@ -407,6 +413,16 @@ static void forged_indexes_are_refused(void **state) {
            "\"name\": \"0123456789012345678901234567890123456789012345678901234567890123456789"
            "0123456789012345678901234567890123456789",
            "name of an entry");
+}
+
+static void one_of_a_newer_program_is_not_passed_over(void **state) {
+    fixture *f = *state;
+    char step[4096], path[5000];
+    write_step(f, 1);
+    snprintf(step, sizeof step, "%s", write_step(f, 2));
+    part_of(step, "index.json", path);
+    assert_ok(trm_write_file(path, "{\"format\": \"trireme-checkpoint\", \"version\": 2}", 46));
+    assert_fault(read_back(f, f->folder), TRM_RUN, "newer program: it has version 2, this one reads up to 1");
 }
 
 static void the_checksum_of_the_index_holds(void **state) {
@@ -440,6 +456,7 @@ int main(void) {
         TEST(a_full_disk_keeps_the_old_one),
         TEST(forged_indexes_are_refused),
         TEST(the_checksum_of_the_index_holds),
+        TEST(one_of_a_newer_program_is_not_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
