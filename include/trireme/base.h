@@ -134,7 +134,7 @@ TRM_API bool trm_parse_double(const char *text, double *out);
 
 /* ---- files -------------------------------------------------------------------------- */
 
-/* mkdir -p.  IO sentence on failure. */
+/* mkdir -p.  IO sentence on failure, USAGE where a file has the name. */
 TRM_API trm_status trm_make_dirs(const char *path);
 /* Writes a whole file aside, syncs and renames it over `path`. */
 TRM_API trm_status trm_write_file(const char *path, const void *bytes, size_t n);

@@ -27,7 +27,7 @@ static trm_status make_one(const char *path) {
     int e = errno;
     if (is_dir(path)) return TRM_OK;
     errno = e;
-    if (e == EEXIST) return trm_fail(TRM_IO, "cannot make folder %s: something else has this name", path);
+    if (e == EEXIST) return trm_fail(TRM_USAGE, "cannot make folder %s: something else has this name", path);
     return io_fault("make folder", path);
 }
 

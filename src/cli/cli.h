@@ -61,6 +61,11 @@ void cli_overview(trm_str *out);
 /* TRM_USAGE: "unknown verb 'trian'", with the nearest one as a hint. */
 trm_status cli_unknown_verb(int argc, char **argv);
 
+/* USAGE sentence where `path` cannot be a checkpoint: it is no folder. */
+trm_status cli_check_checkpoint(const char *path);
+/* The same where the file of --dump-losses (NULL: none) cannot be written, or is the job file. */
+trm_status cli_check_log(const char *path, const char *job);
+
 /* ---- what the user sees: results and progress on stdout, faults and warnings on stderr ---- */
 
 /* quiet: lines go to the log file only.  Installs the sink of trm_log. */

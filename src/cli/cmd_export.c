@@ -26,6 +26,7 @@ static trm_status run(const cli_call *call) {
     const settings *s = call->set;
     trm_str name = {0};
     ui_begin(false);
+    TRM_TRY(cli_check_checkpoint(call->arg[0]));
     if (s->out)
         trm_str_add(&name, "%s", s->out);
     else

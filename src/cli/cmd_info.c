@@ -47,7 +47,7 @@ static trm_status run(const cli_call *call) {
     ui_begin(false);
     if (call->args == 0)
         about_program(&text);
-    else
+    else if ((status = cli_check_checkpoint(call->arg[0])) == TRM_OK)
         status = trm_checkpoint_info(call->arg[0], &text);
     if (status == TRM_OK) ui_print(trm_str_get(&text));
     trm_str_free(&text);

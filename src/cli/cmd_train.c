@@ -25,6 +25,7 @@ static trm_status run(const cli_call *call) {
     const settings *s = call->set;
     /* Before MPI starts, which takes a while: a signal then is not lost either. */
     trm_signals_install();
+    TRM_TRY(cli_check_log(s->dump_losses, call->arg[0]));
     return ranks_run(call, call->arg[0], &s->set, s->quiet, train);
 }
 

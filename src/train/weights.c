@@ -1,4 +1,5 @@
 /* weights: parameters by name and shape from a checkpoint, a safetensors or an HDF5 file. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -143,6 +144,10 @@ static bool is_hdf5(const char *path) {
 
 trm_status trm_weights_read(const char *path, const trm_graph *g, trm_weights *w) {
     struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return from_checkpoint(path, g, w);
+    if (stat(path, &st) != 0)
+        return trm_fail(TRM_DATA, "cannot read the weights %s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return trm_fail(TRM_DATA, "cannot read the weights %s: it is no file and no checkpoint", path);
+    if (S_ISDIR(st.st_mode)) return from_checkpoint(path, g, w);
     return is_hdf5(path) ? from_h5(path, g, w) : from_safetensors(path, g, w);
 }

@@ -49,4 +49,17 @@ for cut in 1 4 8 9; do
     head -c -$cut labels.gz >cut.gz
     kept 'cut.gz: ' "$cut bytes less" data import mnist --images images.gz --labels cut.gz --out m2.h5
 done
+
+# Code 2 where a name is wrong
+write_job j
+kept 'cannot read the weights nosuch' "no first weights" train j.yaml --set model.init=nosuch
+kept 'it is no file' "first weights of a pipe" train j.yaml --set model.init=pipe
+kept 'cannot read the weights nosuch' "no weights" eval j.yaml nosuch
+kept 'cannot read the checkpoint nosuch' "info of nothing" info nosuch
+kept 'no checkpoint' "info of a file" info j.yaml
+kept 'no checkpoint' "export of a file" export j.yaml --to hdf5
+kept 'something else has this name' "runs in a file" train j.yaml --set run.dir=notes.txt
+kept 'nodir is no folder' "losses into no folder" train j.yaml --dump-losses nodir/x
+kept 'it is a pipe' "losses into a pipe" train j.yaml --dump-losses pipe
+kept 'it is the input' "losses over the job" train j.yaml --dump-losses j.yaml
 done_testing
