@@ -72,6 +72,13 @@ static trm_status add_cuts(trm_run *r, int64_t batch) {
     return TRM_OK;
 }
 
+/* The share of a rank: its samples of the largest update there is. */
+static void note_shares(trm_run *r, const int64_t *counts) {
+    int k = r->engine.job->train.micro_batches;
+    for (int rank = 0; rank < r->engine.ranks; rank++)
+        for (int i = 0; i < k; i++) r->tally.rank[rank].share += counts[rank * k + i];
+}
+
 static trm_status plan_one(trm_run *r, int64_t batch, int64_t *counts, int *program) {
     const trm_engine *e = &r->engine;
     int k = e->job->train.micro_batches;
@@ -89,9 +96,9 @@ static trm_status plan_programs(trm_run *r) {
     int64_t *counts = trm_alloc_array((size_t)e->ranks * (size_t)k, sizeof *counts, "counts of samples");
     trm_status status = counts ? TRM_OK : TRM_MEMORY;
     if (status == TRM_OK && n >= batch) status = plan_one(r, batch, counts, &r->program);
-    for (int rank = 0; status == TRM_OK && n >= batch && rank < e->ranks; rank++)
-        for (int i = 0; i < k; i++) r->tally.rank[rank].share += counts[rank * k + i];
+    if (status == TRM_OK && n >= batch) note_shares(r, counts);
     if (status == TRM_OK) status = plan_one(r, r->last_batch, counts, &r->program_last);
+    if (status == TRM_OK && n < batch) note_shares(r, counts);
     trm_free(counts);
     return status;
 }

@@ -49,6 +49,13 @@ void trm_progress_update(trm_run *r, const trm_step_result *s, double lr) {
         plain(r, s, lr, trm_now());
 }
 
+void trm_progress_valid(trm_run *r) {
+    char words[64];
+    trm_exam_words(&r->engine, r->valid.loss, r->valid.accuracy, words, sizeof words);
+    trm_run_say(&r->engine, "epoch %lld/%lld  update %lld/%lld  valid loss %.4f%s", (long long)r->epoch,
+                (long long)r->epochs, (long long)r->pos.update, (long long)r->total, r->valid.loss, words);
+}
+
 static void say_epoch(trm_run *r) {
     const trm_tally *t = &r->tally;
     char train[64], valid[64], took[24], loss[40] = "";

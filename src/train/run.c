@@ -200,6 +200,7 @@ static trm_status boundary(trm_run *r) {
     r->valid_is_new = false;
     if (ends) TRM_TRY(flush_notes(r));
     if (r->has_exam && is_due(r, r->engine.job->train.valid_every)) TRM_TRY(validate(r, &is_best));
+    if (r->valid_is_new && !ends) trm_progress_valid(r);
     if (ends) close_epoch(r);
     bool stop = r->stop && !is_over(r);
     if (is_best || stop || is_due(r, r->engine.job->checkpoint.every)) TRM_TRY(trm_run_save(r));

@@ -46,6 +46,8 @@ typedef struct trm_engine {
 /* training: opens the training set, plans gradients and moments; else only what evaluation needs. Collective. */
 trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training, trm_engine *out);
 void trm_engine_free(trm_engine *e);            /* collective */
+/* Do the training set and the validation set have one form? */
+trm_status trm_engine_check_pair(const trm_data_info *train, const trm_data_info *valid);
 /* The set whose kind and classes the model is built for. */
 const trm_data_info *trm_engine_data(const trm_engine *e);
 size_t trm_engine_float(const trm_engine *e);   /* bytes of a device float */
@@ -201,5 +203,6 @@ void trm_tally_reset(trm_run *r);
 /* lines and the progress bar */
 void trm_progress_update(trm_run *r, const trm_step_result *s, double lr);
 void trm_progress_epoch(trm_run *r);
+void trm_progress_valid(trm_run *r);            /* of a validation within an epoch */
 
 #endif

@@ -6,12 +6,24 @@
 /* Below this share of the time nothing is worth a sentence. */
 #define WORTH 0.05
 
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+/* Times that are shorter say nothing of one rank against another. */
+#define LEAST_S 0.005
+
+static double percent(double part, double whole) {
+    return whole <= 0 ? 0 : part >= whole ? 100 : 100 * part / whole;
+}
+
+/* The time of the epoch as this rank saw it: its own parts are never more than the whole. */
+static double span_of(const trm_why_rank *r, double wall_s) {
+    double own = r->compute_s + r->wait_s + r->data_s;
+    return own > wall_s ? own : wall_s;
+}
 
 static void row(const trm_why_rank *r, int rank, double wall_s, trm_str *out) {
+    double span = span_of(r, wall_s);
     trm_str_add(out, "  %4d  %-16.16s %7lld %9.2f s %3.0f %% %9.2f s %3.0f %% %9.2f s %3.0f %% %9lld\n", rank,
-                r->host ? r->host : "?", (long long)r->share, r->compute_s, percent(r->compute_s, wall_s),
-                r->wait_s, percent(r->wait_s, wall_s), r->data_s, percent(r->data_s, wall_s),
+                r->host ? r->host : "?", (long long)r->share, r->compute_s, percent(r->compute_s, span),
+                r->wait_s, percent(r->wait_s, span), r->data_s, percent(r->data_s, span),
                 (long long)r->memory_mib);
 }
 
@@ -26,7 +38,7 @@ void trm_why_table(const trm_why_rank *r, int n, double wall_s, trm_str *out) {
 /* ---- the sentence ---- */
 
 typedef struct extremes {
-    int slow, fast;  /* most and least compute, of the ranks that have samples */
+    int slow;        /* most compute */
     int waits, data; /* most exposed communication, most data wait */
 } extremes;
 
@@ -45,7 +57,7 @@ static void say_data(const trm_why_rank *r, int rank, double wall_s, trm_str *ou
         out,
         "rank %d waited %.0f %% of the time for data: reading is slower than computing (data.cache: on "
         "keeps the data in memory)",
-        rank, percent(r[rank].data_s, wall_s));
+        rank, percent(r[rank].data_s, span_of(&r[rank], wall_s)));
 }
 
 /* Robbed of its core: the thread ran for less time than the clock shows. */
@@ -59,9 +71,13 @@ static void say_robbed(const trm_why_rank *r, int rank, trm_str *out) {
 }
 
 static void say_wait(const trm_why_rank *r, extremes x, double wall_s, trm_str *out) {
-    double share = percent(r[x.waits].wait_s, wall_s), own = r[x.waits].compute_s, most = r[x.slow].compute_s;
-    if (own <= 0)
+    double own = r[x.waits].compute_s, most = r[x.slow].compute_s,
+           share = percent(r[x.waits].wait_s, span_of(&r[x.waits], wall_s));
+    if (r[x.waits].share == 0)
         trm_str_add(out, "rank %d has no samples and waited %.0f %% for the others", x.waits, share);
+    else if (own < LEAST_S || most < LEAST_S)
+        trm_str_add(out, "rank %d waited %.0f %% in communication: too short an epoch to compare the ranks",
+                    x.waits, share);
     else if (most >= 1.1 * own)
         trm_str_add(out, "rank %d waited %.0f %% for the others: rank %d computed %.1fx longer%s", x.waits,
                     share, x.slow, most / own,

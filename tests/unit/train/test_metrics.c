@@ -62,6 +62,25 @@ static void knows_ranks_without_samples(void **state) {
     assert_string_equal(sentence(r, 2, 5), "rank 0 has no samples and waited 100 % for the others");
 }
 
+static void no_share_is_above_the_whole(void **state) {
+    (void)state;
+    const trm_why_rank r[] = {{"a", 64, 3, 5, 0, 3, 10}, {"b", 64, 3, 5, 0, 3, 10}};
+    trm_str s = {0};
+    trm_why_table(r, 2, 2, &s);
+    assert_null(strstr(s.p, "250 %"));
+    assert_non_null(strstr(s.p, "38 %"));
+    assert_non_null(strstr(s.p, "62 %"));
+    trm_str_free(&s);
+}
+
+static void short_times_are_not_compared(void **state) {
+    (void)state;
+    const trm_why_rank r[] = {{"a", 64, 0.00001, 0.009, 0, 0, 10}, {"b", 64, 0.009, 0, 0, 0.009, 10}};
+    assert_null(strstr(sentence(r, 2, 0.01), "longer"));
+    const trm_why_rank idle[] = {{"a", 0, 0.01, 5, 0, 0, 10}, {"b", 64, 5, 0, 0, 5, 10}};
+    assert_non_null(strstr(sentence(idle, 2, 5), "rank 0 has no samples"));
+}
+
 static void table_stays_short(void **state) {
     (void)state;
     trm_why_rank r[100] = {{0}};
@@ -194,6 +213,7 @@ int main(void) {
         cmocka_unit_test(says_that_all_are_robbed),    cmocka_unit_test(says_that_data_is_slow),
         cmocka_unit_test(says_that_talk_is_slow),      cmocka_unit_test(says_that_all_is_well),
         cmocka_unit_test(knows_ranks_without_samples), cmocka_unit_test(table_stays_short),
+        cmocka_unit_test(no_share_is_above_the_whole), cmocka_unit_test(short_times_are_not_compared),
         cmocka_unit_test(a_step_allocates_nothing),    cmocka_unit_test(records_add_up),
         cmocka_unit_test(any_allocation_may_fail),
     };
