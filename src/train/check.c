@@ -62,6 +62,18 @@ static void numbers(const trm_job *j, const trm_data_info *d, const trm_graph *g
                 (long long)d->samples, (long long)batch);
 }
 
+/* Do the weights to begin with fit? Read as training would. */
+static trm_status check_init(const trm_job *j, const trm_graph *g) {
+    size_t n = (size_t)trm_graph_param_space(g) + 1, m = (size_t)trm_graph_state_space(g) + 1;
+    if (!j->model_init) return TRM_OK;
+    trm_weights w = {.weights = trm_alloc_array(n, sizeof(float), "the weights of model.init"),
+                     .state = trm_alloc_array(m, sizeof(float), "the weights of model.init")};
+    trm_status status = w.weights && w.state ? trm_weights_read(j->model_init, g, &w) : TRM_MEMORY;
+    trm_free(w.weights);
+    trm_free(w.state);
+    return status;
+}
+
 static trm_status describe(const trm_job *j, const trm_data_info *d, trm_str *text) {
     trm_graph *g = NULL;
     char x[80], y[80];
@@ -76,25 +88,27 @@ static trm_status describe(const trm_job *j, const trm_data_info *d, trm_str *te
     trm_str_add(text, "\n");
     numbers(j, d, g, sum, text);
     memory(j, g, sum, text);
+    trm_status status = check_init(j, g);
     trm_graph_free(g);
-    return text->failed ? TRM_MEMORY : TRM_OK;
+    return text->failed ? TRM_MEMORY : status;
 }
 
-static trm_status check_valid(const trm_job *j, int64_t classes) {
+static trm_status check_valid(const trm_job *j, const trm_data_info *train) {
     trm_dataset *set = NULL;
     trm_data_spec spec = trm_job_data_spec(j, true);
     if (j->data.n_valid == 0) return TRM_OK;
-    if (spec.classes == 0) spec.classes = classes;
+    if (spec.classes == 0) spec.classes = train->classes;
     TRM_TRY(trm_dataset_open(&spec, &set));
+    trm_status status = trm_engine_check_pair(train, trm_dataset_info(set));
     trm_dataset_close(set);
-    return TRM_OK;
+    return status;
 }
 
 trm_status trm_run_check(const trm_job *j, trm_str *text) {
     trm_dataset *set = NULL;
     trm_data_spec spec = trm_job_data_spec(j, false);
     TRM_TRY(trm_dataset_open(&spec, &set));
-    trm_status status = check_valid(j, trm_dataset_info(set)->classes);
+    trm_status status = check_valid(j, trm_dataset_info(set));
     if (status == TRM_OK) status = describe(j, trm_dataset_info(set), text);
     trm_dataset_close(set);
     return status;

@@ -1,5 +1,7 @@
 /* job: a job file's text and its overrides become a frozen trm_job, or one sentence. */
+#include <float.h>
 #include <glob.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -231,6 +233,25 @@ static trm_status finish_norm(trm_job *j) {
     return spread(&d->std, stds, n, 1);
 }
 
+/* The numbers are used as float32, and divided by; subnormal ones do not survive that. */
+static trm_status check_float(const trm_job *j, const char *path, double v, bool zero_too) {
+    double size = fabs(v);
+    if ((size >= (double)FLT_MIN && size <= (double)FLT_MAX) || (zero_too && size < (double)FLT_MIN))
+        return TRM_OK;
+    return trm_yaml_fail(place_of(j, path), "%s is %g; allowed are numbers from %.3g to %.3g in size%s", path,
+                         v, (double)FLT_MIN, (double)FLT_MAX, zero_too ? ", and 0" : "");
+}
+
+static trm_status check_floats(const trm_job *j) {
+    const trm_job_data *d = &j->data;
+    TRM_TRY(check_float(j, "data.scale", d->scale, false));
+    for (int i = 0; i < d->norm_count; i++) {
+        TRM_TRY(check_float(j, "data.mean", d->mean[i], true));
+        TRM_TRY(check_float(j, "data.std", d->std[i], false));
+    }
+    return TRM_OK;
+}
+
 static trm_status finish_data(trm_job *j) {
     trm_job_data *d = &j->data;
     d->scale_given = trm_yaml_find(j->tree->root, "data.scale") != NULL;
@@ -238,7 +259,8 @@ static trm_status finish_data(trm_job *j) {
     if (d->float_target && d->classes)
         return trm_yaml_fail(place_of(j, "data.classes"),
                              "data.classes is given, but data.target_type is float");
-    return finish_norm(j);
+    TRM_TRY(finish_norm(j));
+    return check_floats(j);
 }
 
 static trm_status check_model(trm_job *j) {
