@@ -85,6 +85,18 @@ static bool is_job(const char *path) {
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
+/* Hints speak of a job's keys: here they are options. */
+static void hint_options(void) {
+    static const char *const word[][2] = {
+        {"`data.input: ", "`--input "},    {"`data.target: ", "`--target "},
+        {"`data.window: ", "`--window "},  {"`data.window`", "`--window`"},
+        {"`data.classes`", "`--classes`"}, {"`data.target_type: float`", "`--float-target`"}};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        const char *hint = trm_error_hint(), *at = strstr(hint, word[i][0]);
+        if (at) trm_hint("%.*s%s%s", (int)(at - hint), hint, word[i][1], at + strlen(word[i][0]));
+    }
+}
+
 static trm_status run_check(const cli_call *call) {
     const check_settings *s = call->set;
     ui_begin(false);
@@ -97,7 +109,9 @@ static trm_status run_check(const cli_call *call) {
                           .window = s->window,
                           .classes = s->classes,
                           .float_target = s->floats};
-    return check_set(call->arg[0], &spec);
+    trm_status status = check_set(call->arg[0], &spec);
+    if (status != TRM_OK) hint_options();
+    return status;
 }
 
 static const cli_option check_options[] = {

@@ -286,8 +286,9 @@ void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const
 
 /* ---- open.c / judge.c ------------------------------------------------------------------- */
 
-/* Looks `name` up (or the first of `common` where name is NULL) and hands out its facts and name. */
-trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *const *common,
+/* Looks `name` up (or the first of `common` where name is NULL) and hands out its facts and name.  A hint never names
+ * `taken`, the other column (NULL: none). */
+trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken, const char *const *common,
                           char **found, trm_h5_facts *facts);
 /* Refuses types and storage that no column may have. */
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *facts);

@@ -80,15 +80,31 @@ static void empty_shelf(shelf *s) {
     for (int i = 0; i < s->n; i++) trm_free(s->name[i]);
 }
 
-static trm_status missing(trm_h5 *f, const char *key, const char *name) {
+/* The names that may be meant: all but the one that another column has already. */
+static void other_names(const shelf *s, const char *taken, const char **list) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const char *at = s->name[i] + (s->name[i][0] == '/');
+        if (!taken || strcmp(at, taken + (taken[0] == '/')) != 0) list[n++] = s->name[i];
+    }
+    list[n] = NULL;
+}
+
+static trm_status missing(trm_h5 *f, const char *key, const char *name, const char *taken) {
     shelf s = {.f = f};
+    const char *other[SHOWN + 1];
     fill_shelf(&s, "/");
-    const char *near = trm_nearest(name, (const char *const *)s.name);
+    other_names(&s, taken, other);
+    const char *near = trm_nearest(name, other);
     trm_status r = trm_fail(TRM_DATA, "%s: no data set '%s'; %s%s%s%s", trm_h5_path(f), name,
                             near ? "did you mean '" : "", near ? near : "", near ? "'? " : "",
                             s.n > 0 ? "this file has:" : "this file has no data set");
     if (s.n > 0) r = trm_fail(TRM_DATA, "%s %s", trm_error_text(), trm_str_get(&s.text));
-    if (s.n > 0) trm_hint("name the data set in the job file: `data.%s: %s`", key, near ? near : s.name[0]);
+    if (other[0])
+        trm_hint("name the data set: `data.%s: %s`", key, near ? near : other[0]);
+    else if (s.n > 0)
+        trm_hint(
+            "a stream of tokens is its own target, and needs the tokens of one sample: `data.window: N`");
     empty_shelf(&s);
     return r;
 }
@@ -120,10 +136,11 @@ static trm_status is_link(trm_h5 *f, const char *key, const trm_h5_found *found)
     return r;
 }
 
-static trm_status judge_found(trm_h5 *f, const char *key, const char *name, const trm_h5_found *found) {
+static trm_status judge_found(trm_h5 *f, const char *key, const char *name, const char *taken,
+                              const trm_h5_found *found) {
     switch (found->kind) {
     case TRM_H5_DATASET: return TRM_OK;
-    case TRM_H5_MISSING: return missing(f, key, name);
+    case TRM_H5_MISSING: return missing(f, key, name, taken);
     case TRM_H5_GROUP: return is_group(f, key, name);
     case TRM_H5_BROKEN:
         return trm_fail(TRM_DATA, "%s: '%s' cannot be opened: the file is damaged there", trm_h5_path(f),
@@ -142,12 +159,12 @@ static const char *pick(trm_h5 *f, const char *const *common) {
     return common[0];
 }
 
-trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *const *common, char **out,
-                          trm_h5_facts *facts) {
+trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken,
+                          const char *const *common, char **out, trm_h5_facts *facts) {
     trm_h5_found found;
     if (!name) name = pick(f, common);
     TRM_TRY(trm_h5_look(f, name, &found));
-    TRM_TRY(judge_found(f, key, name, &found));
+    TRM_TRY(judge_found(f, key, name, taken, &found));
     TRM_TRY(trm_h5_facts_of(f, found.at, facts));
     TRM_TRY(trm_judge_set(f, found.at, key, facts));
     *out = trm_strdup(found.at);

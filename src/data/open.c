@@ -293,10 +293,10 @@ static trm_status add_stretch(trm_column *c, trm_h5 *f, const trm_h5_facts *fact
 }
 
 /* Finds the column in this file; its name is settled by the first file. */
-static trm_status find_column(trm_column *c, trm_h5 *f, const char *key, const char *asked,
+static trm_status find_column(trm_column *c, trm_h5 *f, const char *key, const char *asked, const char *taken,
                               const char *const *common, trm_h5_facts *facts) {
     char *name = NULL;
-    TRM_TRY(trm_judge_find(f, key, c->name ? c->name : asked, common, &name, facts));
+    TRM_TRY(trm_judge_find(f, key, c->name ? c->name : asked, taken, common, &name, facts));
     trm_free(c->name);
     c->name = name;
     return TRM_OK;
@@ -318,8 +318,8 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 
     const char *path = trm_h5_path(f);
     bool first = d->x.n_parts == 0;
     d->has_y = wants_target(spec);
-    TRM_TRY(find_column(&d->x, f, "input", spec->input, input_names, &x));
-    if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, target_names, &y));
+    TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, input_names, &x));
+    if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, target_names, &y));
     if (d->has_y) TRM_TRY(same_length(path, d, &x, &y));
     if (first) {
         settle_column(&d->x, &x);

@@ -16,6 +16,13 @@ refused() { # TEXT PATTERN ARGS...
     is "$(grep -vc '^hint: ' err)" 1 "$text: in one line"
 }
 
+hinted() { # TEXT PATTERN ARGS...
+    local text=$1 pattern=$2
+    shift 2
+    check "$@"
+    has err "^hint: .*$pattern" "$text: the hint names the option"
+}
+
 # ---- kinds that need no other writer ----
 
 make_data
@@ -39,6 +46,14 @@ ln -s digits.h5 link.h5
 printf 'digits.h5\nnone.h5\n' >gone.txt
 printf '\n# nothing\n' >nothing.txt
 head -c 64 /dev/zero >nul.txt
+
+printf 'some tokens' >some.txt
+trireme data import text --out tokens.h5 some.txt >/dev/null
+trireme data synth --kind vectors --samples 20 --out vectors.h5 >/dev/null
+hinted "tokens" '`--window N`' tokens.h5
+hinted "numbers" '`--float-target`' vectors.h5
+hinted "no such input" '`--input data`' digits.h5 --input dta
+hinted "not the inputs" '`--target label`' digits.h5 --target dat
 
 refused "no file" 'none.h5: no such file' none.h5
 refused "a pipe" 'is a pipe' pipe.h5
