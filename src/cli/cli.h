@@ -58,6 +58,8 @@ void cli_verb_help(const cli_verb *v, trm_str *out);
 /* The verb that the first words name, and how many words that are; NULL: none. */
 const cli_verb *cli_verb_find(int argc, char **argv, int *words);
 void cli_overview(trm_str *out);
+/* The verbs whose names begin with these words, "data" or "data import"; false: none does. */
+bool cli_group_help(int words, char **word, trm_str *out);
 /* TRM_USAGE: "unknown verb 'trian'", with the nearest one as a hint. */
 trm_status cli_unknown_verb(int argc, char **argv);
 

@@ -45,6 +45,11 @@ for verb in train check eval export info 'data info' 'data check' 'data order' '
     has out "^usage: trireme $verb" "$verb --help"
     on 0 help
 done
+on 0 help data
+is "$rc" 0 "help of a group"
+has out '^  data import mnist' "lists its verbs"
+on 0 help data import
+is "$(grep -c '^  data import' out)" 2 "and those of a smaller group"
 on 0 help job
 has out '^\| `micro_batches`' "help job lists the keys"
 on 0 info
