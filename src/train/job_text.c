@@ -84,7 +84,7 @@ static void add_cell(const char *text, trm_str *out) {
 
 void trm_job_key_reference(const trm_job_key *k, size_t skip, trm_str *out) {
     trm_str allowed = {0};
-    trm_job_value_allowed(k, false, &allowed);
+    trm_job_value_allowed(k, true, &allowed);
     trm_str_add(out, "| `%s` | ", k->path + skip);
     add_cell(trm_str_get(&allowed), out);
     if (k->unit) trm_str_add(out, " (%s)", k->unit);
