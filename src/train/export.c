@@ -81,12 +81,22 @@ static trm_status check_out(trm_export_format format, const char *out) {
     return trm_output_check(out, &kinds[format]);
 }
 
+static trm_status check_apart(const trm_ckpt *c, const char *out) {
+    for (int i = 0; i < c->index.parts; i++) {
+        char part[TRM_CKPT_PATH + 32];
+        snprintf(part, sizeof part, "%s/part-%d.h5", c->path, i);
+        TRM_TRY(trm_output_apart(out, (const char *const[]){part}, 1));
+    }
+    return TRM_OK;
+}
+
 trm_status trm_checkpoint_export(const char *path, trm_export_format format, const char *out) {
     trm_ckpt *c = NULL;
     pick p = {0};
     TRM_TRY(check_out(format, out));
     TRM_TRY(trm_ckpt_open(path, &c));
-    trm_status status = pick_entries(c, &p);
+    trm_status status = check_apart(c, out);
+    if (status == TRM_OK) status = pick_entries(c, &p);
     if (status == TRM_OK) status = format == TRM_EXPORT_HDF5 ? to_h5(c, &p, out) : to_safetensors(c, &p, out);
     trm_free(p.entry);
     trm_free(p.name);

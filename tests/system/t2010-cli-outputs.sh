@@ -32,7 +32,7 @@ on 0 $synth empty.h5
 is "$rc" 0 "an empty file is replaced"
 on 0 $synth empty.h5
 is "$rc" 0 "a data set is replaced"
-is "$(ls | grep -c new-)" 0 "nothing is left beside"
+is "$(find . -name '*new-*' | wc -l)" 0 "nothing is left beside"
 
 # idx RANK DIMS...: the head of an IDX file
 idx() {
@@ -62,4 +62,11 @@ kept 'something else has this name' "runs in a file" train j.yaml --set run.dir=
 kept 'nodir is no folder' "losses into no folder" train j.yaml --dump-losses nodir/x
 kept 'it is a pipe' "losses into a pipe" train j.yaml --dump-losses pipe
 kept 'it is the input' "losses over the job" train j.yaml --dump-losses j.yaml
+
+on 0 train j.yaml --set train.epochs=1 --quiet
+part=$(echo runs/j/checkpoints/step-*/part-0.h5)
+kept 'it is the input' "an export over its checkpoint" export runs/j --to hdf5 --out "$part"
+kept 'no safetensors file' "and as safetensors" export runs/j --to safetensors --out "$part"
+on 0 info runs/j
+is "$rc" 0 "the checkpoint is whole"
 done_testing
