@@ -107,6 +107,14 @@ static trm_status run(int argc, char **argv) {
         return TRM_OK;
     }
     if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) return cli_verb_run(&cli_help, 0, NULL);
+    /* `trireme data --help`: the verbs that begin so. */
+    trm_str group = {0};
+    const char *last = argv[argc - 1];
+    if ((strcmp(last, "--help") == 0 || strcmp(last, "-h") == 0) && cli_group_help(argc - 1, argv, &group)) {
+        ui_print(trm_str_get(&group));
+        trm_str_free(&group);
+        return TRM_OK;
+    }
     const cli_verb *v = cli_verb_find(argc, argv, &words);
     if (!v) return cli_unknown_verb(argc, argv);
     /* Under a launcher a verb for one process runs once. */
