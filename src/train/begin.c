@@ -291,8 +291,11 @@ static trm_status begin(trm_run *r, char from[TRM_RUN_PATH]) {
     trm_engine *e = &r->engine;
     const char *resume = e->opt->resume;
     bool same = false;
-    if (resume)
+    if (resume) {
         TRM_TRY(trm_root_says(e->comm, e->rank == 0 ? trm_folder_find(e->job, resume, from, &same) : TRM_OK));
+        /* What follows depends on it, on every rank. */
+        TRM_TRY(trm_comm_bcast(e->comm, &same, sizeof same, 0));
+    }
     TRM_TRY(trm_comm_agree(e->comm, prepare(r)));
     TRM_TRY(first_weights(r, resume ? from : NULL));
     TRM_TRY(trm_notes_open(e->comm, &r->notes));

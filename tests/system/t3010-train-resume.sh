@@ -82,4 +82,12 @@ is "$rc" 0 "a checkpoint behind the last update is nothing to do"
 has out 'nothing to do: all 10 updates' "which is said"
 ls runs | cmp -s - before
 ok $? "and leaves no folder"
+# Fewer updates than are done: nothing to do, and all ranks know it, in the old folder and in a new one.
+rm -rf runs
+on 3 train j.yaml --set train.updates=12 --set checkpoint.every=6
+on 3 train j.yaml --resume --set train.updates=6
+is "$rc" 0 "three ranks with nothing left to do end well"
+has out 'nothing to do' "and say so"
+on 3 train j.yaml --resume runs/j/checkpoints/step-00000012 --set train.updates=6
+is "$rc" 0 "also from a checkpoint"
 done_testing
