@@ -57,11 +57,9 @@ const cli_verb cli_train = {
     .name = "train",
     .args = "JOB",
     .about = "trains what a job file says, on all ranks of the launcher",
-    .more = "The first SIGINT, SIGTERM or SIGUSR1 ends the run at the next update with a checkpoint (exit "
-            "code 75),\n"
-            "the second one at once.  mpirun gives its ranks one second after SIGINT or SIGTERM and then has "
-            "a code of\n"
-            "its own: send it SIGUSR1.\n",
+    .more = "The first SIGINT, SIGTERM, SIGUSR1 or SIGHUP ends the run at the next update with a checkpoint\n"
+            "(exit code 75), the second one at once.  mpirun gives its ranks one second after SIGINT or\n"
+            "SIGTERM and then has a code of its own: send it SIGUSR1.\n",
     .min_args = 1,
     .max_args = 1,
     .options = options,

@@ -58,4 +58,31 @@ wait $pid
 rc=$?
 [ $rc -eq 130 ] || [ $rc -eq 75 ]
 ok $? "a second SIGINT ends it at once (code $rc)"
+
+# The handler runs on no thread that computes: matrix kernels use the stack register for something else.
+rm -rf runs/j
+worst=75
+for i in $(seq 12); do
+    "$TRIREME" train j.yaml $long --dump-losses fourth >out 2>err &
+    pid=$!
+    wait_for_updates fourth
+    sleep "0.0$((i * 7 % 10))"
+    kill -HUP $pid
+    wait $pid
+    rc=$?
+    [ $rc -eq 75 ] || worst=$rc
+    rm -rf runs/j fourth
+done
+is $worst 75 "SIGHUP at a dozen moments: code 75"
+grep -q SigBlk /proc/self/status && {
+    "$TRIREME" train j.yaml $long --dump-losses fifth >out 2>err &
+    pid=$!
+    wait_for_updates fifth
+    blocked=$(awk '/SigBlk/ { print $2 }' /proc/$pid/status)
+    kill -TERM $pid
+    wait $pid
+}
+# SIGHUP 1, SIGINT 2, SIGUSR1 10, SIGTERM 15
+is "$((0x${blocked:-4203} & 0x4203))" "$((0x4203))" "the computing thread has them blocked"
+
 done_testing
