@@ -223,6 +223,8 @@ TRM_API void trm_runner_free(trm_runner *r);
 /* Plans (or finds) the program of an update: counts[rank * micro_batches + k] samples of each rank in each micro-batch. Plan time.
  * Collective in effect: all ranks plan equal tables in one order. */
 TRM_API trm_status trm_runner_plan(trm_runner *r, int micro_batches, const int64_t *counts, int *program);
+/* Frees a program that will not run again; its number may be given to another. Collective in effect, as the plan is. */
+TRM_API void trm_runner_forget(trm_runner *r, int program);
 /* Plans a forward pass over n samples for evaluation. */
 TRM_API trm_status trm_runner_plan_eval(trm_runner *r, int64_t n, int *program);
 

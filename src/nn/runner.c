@@ -149,23 +149,32 @@ trm_status trm_runner_settle(trm_runner *r, trm_program *p) {
     TRM_TRY(grow(&r->arena, &r->arena_bytes, arena, "activations", &moved));
     TRM_TRY(grow(&r->scratch, &r->scratch_bytes, scratch, "scratch memory", &moved));
     if (moved) TRM_TRY(bind_ranges(r));
-    for (int i = 0; moved && i < r->n_programs; i++) TRM_TRY(bind_program(r, r->programs[i]));
+    for (int i = 0; moved && i < r->n_programs; i++)
+        if (r->programs[i]) TRM_TRY(bind_program(r, r->programs[i]));
     return bind_program(r, p);
 }
 
 static int find_program(const trm_runner *r, bool eval, int micro_batches, const int64_t *counts, int64_t n) {
     for (int i = 0; i < r->n_programs; i++) {
         const trm_program *p = r->programs[i];
-        if (p->eval == eval && p->micro_batches == micro_batches &&
+        if (p && p->eval == eval && p->micro_batches == micro_batches &&
             !memcmp(p->counts, counts, (size_t)n * sizeof *counts))
             return i;
     }
     return -1;
 }
 
+/* The place of a program that was forgotten; else one behind the last. */
+static int free_place(const trm_runner *r) {
+    int i = 0;
+    while (i < r->n_programs && r->programs[i]) i++;
+    return i;
+}
+
 static trm_status keep_program(trm_runner *r, trm_program *p, int *program) {
     trm_status status = trm_runner_settle(r, p);
-    if (status == TRM_OK && r->n_programs == r->cap_programs) {
+    int place = free_place(r);
+    if (status == TRM_OK && place == r->cap_programs) {
         int cap = r->cap_programs ? 2 * r->cap_programs : 8;
         trm_program **q = trm_realloc(r->programs, (size_t)r->cap_programs * sizeof *q,
                                       (size_t)cap * sizeof *q, "programs");
@@ -180,9 +189,15 @@ static trm_status keep_program(trm_runner *r, trm_program *p, int *program) {
         trm_program_free(r, p);
         return status;
     }
-    *program = r->n_programs;
-    r->programs[r->n_programs++] = p;
+    *program = place;
+    r->programs[place] = p;
+    if (place == r->n_programs) r->n_programs++;
     return TRM_OK;
+}
+
+void trm_runner_forget(trm_runner *r, int program) {
+    trm_program_free(r, r->programs[program]);
+    r->programs[program] = NULL;
 }
 
 trm_status trm_runner_plan(trm_runner *r, int micro_batches, const int64_t *counts, int *program) {
