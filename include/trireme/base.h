@@ -100,6 +100,7 @@ TRM_API trm_mem_counts trm_mem_count(void);
 /* Test hook: the n-th allocation from now fails once (0 = never). */
 TRM_API void trm_mem_fail_after(uint64_t n);
 /* Resident set of this process, bytes (0 if unknown). */
+TRM_API size_t trm_mem_available(void);                 /* bytes that this machine, or its container, can still give */
 TRM_API size_t trm_mem_resident(void);
 
 /* ---- log ---------------------------------------------------------------------------- */

@@ -279,8 +279,6 @@ void trm_reader_free(trm_dataset *d);
 trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t n, void *dst);
 /* Loads the columns that are to be kept; checks x where check_x. Does nothing the second time. */
 trm_status trm_dataset_load(trm_dataset *d);
-/* Bytes that a process may still take, as far as this machine and its container tell. */
-size_t trm_free_memory(void);
 /* The file and row of a row of a column. */
 void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file);
 

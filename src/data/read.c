@@ -406,7 +406,7 @@ trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t
 static bool fits_now(const trm_dataset *d, const trm_column *c) {
     size_t bytes;
     if (d->must_keep) return true;
-    if (trm_mul_size((size_t)trm_rows(c), trm_row_bytes(c), &bytes) && bytes <= trm_free_memory())
+    if (trm_mul_size((size_t)trm_rows(c), trm_row_bytes(c), &bytes) && bytes <= trm_mem_available())
         return true;
     trm_log(TRM_LOG_WARN, "'%s' no longer fits in memory here: it is read from the file each time", c->name);
     return false;
