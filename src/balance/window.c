@@ -1,0 +1,140 @@
+/* window: what was measured between two decisions, robustly. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <trireme/balance.h>
+
+#define PARTS 3 /* compute, fixed, cpu */
+
+/* Fewer say nothing of the spread. */
+#define BLOCKS_TO_DECIDE 5
+
+struct trm_window_block {
+    int64_t updates;
+    double seconds;
+};
+
+trm_status trm_window_open(int ranks, trm_window *w) {
+    size_t each = (size_t)ranks * PARTS;
+    *w = (trm_window){.ranks = ranks};
+    w->block = trm_alloc_array(TRM_WINDOW_BLOCKS, sizeof *w->block, "a window of times");
+    w->open = trm_alloc_array(each, sizeof *w->open, "a window of times");
+    w->sum = trm_alloc_array(TRM_WINDOW_BLOCKS * each, sizeof *w->sum, "a window of times");
+    if (w->block && w->open && w->sum) {
+        trm_window_reset(w, 0);
+        return TRM_OK;
+    }
+    trm_window_free(w);
+    return TRM_MEMORY;
+}
+
+void trm_window_free(trm_window *w) {
+    trm_free(w->block);
+    trm_free(w->open);
+    trm_free(w->sum);
+    *w = (trm_window){0};
+}
+
+static void open_block(trm_window *w) {
+    w->open_s = 0;
+    w->open_updates = 0;
+    memset(w->open, 0, (size_t)w->ranks * PARTS * sizeof *w->open);
+}
+
+void trm_window_reset(trm_window *w, int64_t skip) {
+    w->updates = 0;
+    w->skip = skip;
+    w->seconds = 0;
+    w->blocks = 0;
+    w->block_s = TRM_WINDOW_BLOCK;
+    open_block(w);
+}
+
+/* Two neighbours become one: a long window keeps its length in few blocks. */
+static void merge_blocks(trm_window *w) {
+    int each = w->ranks * PARTS;
+    for (int b = 0; b < w->blocks / 2; b++) {
+        double *to = w->sum + (size_t)b * (size_t)each, *from = w->sum + 2 * (size_t)b * (size_t)each;
+        w->block[b].updates = w->block[2 * b].updates + w->block[2 * b + 1].updates;
+        w->block[b].seconds = w->block[2 * b].seconds + w->block[2 * b + 1].seconds;
+        for (int i = 0; i < each; i++) to[i] = from[i] + from[each + i];
+    }
+    w->blocks /= 2;
+    w->block_s *= 2;
+}
+
+static void close_block(trm_window *w) {
+    size_t each = (size_t)w->ranks * PARTS;
+    if (w->blocks == TRM_WINDOW_BLOCKS) merge_blocks(w);
+    w->block[w->blocks].updates = w->open_updates;
+    w->block[w->blocks].seconds = w->open_s;
+    memcpy(w->sum + (size_t)w->blocks * each, w->open, each * sizeof *w->open);
+    w->blocks++;
+    open_block(w);
+}
+
+void trm_window_add(trm_window *w, double seconds, const trm_measure *rank) {
+    if (w->skip > 0) {
+        w->skip--;
+        return;
+    }
+    w->updates++;
+    w->seconds += seconds;
+    w->open_s += seconds;
+    w->open_updates++;
+    for (int r = 0; r < w->ranks; r++) {
+        w->open[r * PARTS] += rank[r].compute;
+        w->open[r * PARTS + 1] += rank[r].fixed;
+        w->open[r * PARTS + 2] += rank[r].cpu;
+    }
+    if (w->open_s >= w->block_s) close_block(w);
+}
+
+bool trm_window_is_full(const trm_window *w) { return w->blocks >= BLOCKS_TO_DECIDE; }
+
+/* ---- medians --------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static double median(double *v, int n) {
+    if (n == 0) return 0;
+    qsort(v, (size_t)n, sizeof *v, compare);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Means of the blocks of one measure. */
+static int means(const trm_window *w, int rank, int part, double *v) {
+    size_t each = (size_t)w->ranks * PARTS;
+    for (int b = 0; b < w->blocks; b++)
+        v[b] = w->sum[(size_t)b * each + (size_t)(rank * PARTS + part)] / (double)w->block[b].updates;
+    return w->blocks;
+}
+
+/* Of a median of n values: 1.253 standard errors of the mean; the spread from the median distance, which an
+ * outlier does not move. */
+static double standard_error(double *v, int n, double middle) {
+    if (n < 2 || middle <= 0) return 0;
+    for (int i = 0; i < n; i++) v[i] = fabs(v[i] - middle);
+    return 1.253 * 1.4826 * median(v, n) / sqrt(n) / middle;
+}
+
+trm_measure trm_window_rank(const trm_window *w, int rank, double *noise) {
+    double v[TRM_WINDOW_BLOCKS];
+    trm_measure m;
+    m.fixed = median(v, means(w, rank, 1, v));
+    m.cpu = median(v, means(w, rank, 2, v));
+    int n = means(w, rank, 0, v);
+    m.compute = median(v, n);
+    if (noise) *noise = standard_error(v, n, m.compute);
+    return m;
+}
+
+double trm_window_step(const trm_window *w) {
+    double v[TRM_WINDOW_BLOCKS];
+    for (int b = 0; b < w->blocks; b++) v[b] = w->block[b].seconds / (double)w->block[b].updates;
+    return median(v, w->blocks);
+}

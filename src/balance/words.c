@@ -1,0 +1,63 @@
+/* words: a decision as one sentence. */
+#include <math.h>
+#include <trireme/balance.h>
+
+static double percent(double share) { return isfinite(share) ? 100 * share : 0; }
+
+static void who(const trm_decision *d, const char *host, trm_str *out) {
+    trm_str_add(out, "rank %d", d->rank);
+    if (host) trm_str_add(out, " (%s)", host);
+}
+
+static void amount(int64_t n, const char *unit, trm_str *out) {
+    trm_str_add(out, "%lld %s%s", (long long)n, unit, n == 1 ? "" : "s");
+}
+
+/* "is 1.31x slower", with the sign "×". */
+static void pace(const trm_decision *d, trm_str *out) {
+    if (!isfinite(d->slower))
+        trm_str_add(out, "is the slowest");
+    else if (d->slower >= 1)
+        trm_str_add(out, "is %.2f\303\227 slower", d->slower);
+    else
+        trm_str_add(out, "is %.2f\303\227 faster", 1 / d->slower);
+}
+
+/* What a move would do, or did. */
+static void shift(const trm_decision *d, const char *host, const char *unit, bool done, trm_str *out) {
+    who(d, host, out);
+    trm_str_add(out, " ");
+    pace(d, out);
+    trm_str_add(out, "; ");
+    amount(d->moved, unit, out);
+    trm_str_add(out, done            ? d->gives_back ? " go back to it" : " moved"
+                     : d->gives_back ? " would go back to it"
+                                     : " would move");
+    trm_str_add(out, ", %s %.0f %%", done ? "saves" : "saving", percent(d->gain));
+    if (done && !d->gives_back && d->counts[d->rank] == 0) trm_str_add(out, "; it is idle now");
+}
+
+void trm_decision_words(const trm_decision *d, const char *host, const char *unit, trm_str *out) {
+    switch (d->verdict) {
+    case TRM_VERDICT_STAY: trm_str_add(out, "the shares fit the speeds"); return;
+    case TRM_VERDICT_MOVE: shift(d, host, unit, true, out); return;
+    case TRM_VERDICT_ROLLBACK:
+        trm_str_add(out, "the last move promised %.0f %% and brought %.0f %%: undone", percent(d->promised),
+                    percent(d->brought));
+        return;
+    case TRM_VERDICT_REPROBE:
+        who(d, host, out);
+        trm_str_add(out, " is idle; it gets one %s, to be measured again", unit);
+        return;
+    case TRM_VERDICT_SMALL:
+    case TRM_VERDICT_SHORT:
+    case TRM_VERDICT_CONFIRM:
+    case TRM_VERDICT_COOLDOWN: break;
+    }
+    shift(d, host, unit, false, out);
+    static const char *const why[] = {[TRM_VERDICT_SMALL] = "too little to move",
+                                      [TRM_VERDICT_SHORT] = "less than a move costs in the time left",
+                                      [TRM_VERDICT_CONFIRM] = "if the next window says so too",
+                                      [TRM_VERDICT_COOLDOWN] = "too soon behind the last move"};
+    trm_str_add(out, ": %s", why[d->verdict]);
+}
