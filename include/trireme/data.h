@@ -36,6 +36,7 @@ typedef struct trm_data_spec {
 } trm_data_spec;
 
 typedef struct trm_dataset trm_dataset;
+#define TRM_FEED_DEPTH 3            /* slots of a feed where its spec does not say: how far it runs ahead */
 
 /* What a data set offers, fixed at open. */
 typedef struct trm_data_info {

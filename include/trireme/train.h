@@ -2,6 +2,7 @@
 #ifndef TRIREME_TRAIN_H
 #define TRIREME_TRAIN_H
 
+#include <trireme/balance.h>
 #include <trireme/comm.h>
 #include <trireme/data.h>
 #include <trireme/nn.h>
@@ -24,7 +25,9 @@ typedef struct trm_schedule_spec {
 typedef enum trm_preset { TRM_PRESET_NONE, TRM_PRESET_MLP, TRM_PRESET_LENET, TRM_PRESET_RESNET, TRM_PRESET_GPT } trm_preset;
 
 typedef enum trm_nonfinite { TRM_NONFINITE_STOP, TRM_NONFINITE_SKIP } trm_nonfinite;
-typedef enum trm_balance_mode { TRM_BALANCE_OFF, TRM_BALANCE_STATIC } trm_balance_mode;
+typedef enum trm_balance_mode {
+    TRM_BALANCE_OFF, TRM_BALANCE_STATIC, TRM_BALANCE_DYNAMIC, TRM_BALANCE_HYBRID, TRM_BALANCE_REPLAY,
+} trm_balance_mode;
 
 typedef struct trm_job_data {
     char **train, **valid;          /* file names; n may be 0 for valid */
@@ -62,7 +65,16 @@ typedef struct trm_job {
         trm_nonfinite on_nonfinite;
     } train;
     struct { trm_every every; int64_t keep; bool best; } checkpoint;    /* keep: newest kept; best: keep the best by valid loss too */
-    struct { trm_balance_mode mode; double *weights; int n_weights; } balance;
+    struct {
+        trm_balance_mode mode;
+        double *weights; int n_weights; /* -1: probed at the start; 0: equal */
+        trm_every every;
+        double threshold;           /* share of the step's time */
+        trm_predictor predictor;
+        int cooldown, reprobe;      /* decisions */
+        bool dry_run;
+        char *from;                 /* replay: a run's folder */
+    } balance;
     struct trm_yaml *tree;          /* the document after overrides: the model section is read from it */
 } trm_job;
 

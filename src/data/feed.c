@@ -245,7 +245,7 @@ int64_t trm_feed_updates_per_epoch(const trm_feed *f) { return f->updates; }
 static trm_status settle_spec(trm_feed *f) {
     trm_feed_spec *s = &f->spec;
     f->samples = f->data->info.samples;
-    if (s->depth == 0) s->depth = 3;
+    if (s->depth == 0) s->depth = TRM_FEED_DEPTH;
     if (s->max_samples == 0) s->max_samples = s->batch;
     if (s->batch < 1 || s->micro_batches < 1 || s->depth < 2 || s->max_samples < 0)
         return trm_fail(TRM_INTERNAL, "a feed of batch %lld, %d micro-batches, %d slots", (long long)s->batch,

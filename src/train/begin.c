@@ -44,65 +44,6 @@ static void count_total(trm_run *r) {
                     : j->train.epochs;
 }
 
-/* ---- shares ---- */
-
-static void cut_from_table(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *count) {
-    const trm_cut_table *t = ctx;
-    (void)update;
-    *begin = *count = 0;
-    for (int i = 0; i < t->rows; i++) {
-        if (t->row[i].m != m) continue;
-        *begin = t->row[i].begin;
-        *count = t->row[i].count;
-    }
-}
-
-/* The micro-batches of a batch have one of two sizes. */
-static trm_status add_cuts(trm_run *r, int64_t batch) {
-    int64_t k = r->engine.job->train.micro_batches, sizes[2] = {batch / k, batch / k + 1};
-    for (int i = 0; i < 2 && batch > 0; i++) {
-        int n = r->cut.rows;
-        int64_t begin, count;
-        TRM_TRY(trm_shares_slice(&r->engine.shares, sizes[i], r->engine.rank, &begin, &count));
-        r->cut.row[n].m = sizes[i];
-        r->cut.row[n].begin = begin;
-        r->cut.row[n].count = count;
-        r->cut.rows++;
-    }
-    return TRM_OK;
-}
-
-/* The share of a rank: its samples of the largest update there is. */
-static void note_shares(trm_run *r, const int64_t *counts) {
-    int k = r->engine.job->train.micro_batches;
-    for (int rank = 0; rank < r->engine.ranks; rank++)
-        for (int i = 0; i < k; i++) r->tally.rank[rank].share += counts[rank * k + i];
-}
-
-static trm_status plan_one(trm_run *r, int64_t batch, int64_t *counts, int *program) {
-    const trm_engine *e = &r->engine;
-    int k = e->job->train.micro_batches;
-    if (batch == 0) return TRM_OK;
-    TRM_TRY(add_cuts(r, batch));
-    TRM_TRY(trm_shares_counts(&e->shares, batch, k, counts));
-    return trm_runner_plan(e->runner, k, counts, program);
-}
-
-/* Programs for a whole batch and for the last, smaller one; both now, so that no epoch ends in a fault of planning. */
-static trm_status plan_programs(trm_run *r) {
-    const trm_engine *e = &r->engine;
-    int k = e->job->train.micro_batches;
-    int64_t batch = e->job->train.batch, n = trm_dataset_info(e->train)->samples;
-    int64_t *counts = trm_alloc_array((size_t)e->ranks * (size_t)k, sizeof *counts, "counts of samples");
-    trm_status status = counts ? TRM_OK : TRM_MEMORY;
-    if (status == TRM_OK && n >= batch) status = plan_one(r, batch, counts, &r->program);
-    if (status == TRM_OK && n >= batch) note_shares(r, counts);
-    if (status == TRM_OK) status = plan_one(r, r->last_batch, counts, &r->program_last);
-    if (status == TRM_OK && n < batch) note_shares(r, counts);
-    trm_free(counts);
-    return status;
-}
-
 static trm_status prepare(trm_run *r) {
     trm_engine *e = &r->engine;
     size_t state = (size_t)trm_graph_state_space(e->graph) * trm_engine_float(e);
@@ -111,7 +52,6 @@ static trm_status prepare(trm_run *r) {
     if (!r->tally.rank || !r->state_before) return TRM_MEMORY;
     for (int i = 0; i < e->ranks; i++) r->tally.rank[i].host = trm_comm_host(e->comm, i);
     TRM_TRY(count_updates(r));
-    TRM_TRY(plan_programs(r));
     r->has_exam = e->valid != NULL && e->job->train.valid_every.unit != TRM_UNIT_NEVER;
     return r->has_exam ? trm_exam_open(e, e->valid, &r->exam) : TRM_OK;
 }
@@ -210,19 +150,14 @@ static trm_status first_weights(trm_run *r, const char *from) {
 
 /* ---- feed ---- */
 
+/* What this rank may come to hold: a share that cannot change needs no more than it is. */
 static int64_t most_samples(const trm_run *r) {
-    int64_t most = 1, batches[2] = {r->engine.job->train.batch, r->last_batch};
-    int k = r->engine.job->train.micro_batches;
-    for (int b = 0; b < 2; b++) {
-        int64_t sum = 0;
-        for (int i = 0; i < k; i++) {
-            int64_t begin, count, m = trm_cut(batches[b], k, i + 1) - trm_cut(batches[b], k, i);
-            cut_from_table((void *)&r->cut, 0, m, &begin, &count);
-            sum += count;
-        }
-        most = trm_max64(most, sum);
-    }
-    return most;
+    int64_t k = r->engine.job->train.micro_batches, cap = r->caps[r->engine.rank];
+    if (r->balance.measures || r->balance.replay.n > 0) return trm_max64(k * cap, 1);
+    const trm_split *s = trm_splits_now(r);
+    int64_t most = 1;
+    for (int i = 0; i < s->cuts; i++) most = trm_max64(most, s->cut[i].count);
+    return k * most;
 }
 
 static trm_status open_feed(trm_run *r) {
@@ -233,8 +168,8 @@ static trm_status open_feed(trm_run *r) {
                           .micro_batches = j->train.micro_batches,
                           .drop_last = j->train.drop_last,
                           .max_samples = most_samples(r),
-                          .cut = cut_from_table,
-                          .cut_ctx = &r->cut};
+                          .cut = trm_splits_cut,
+                          .cut_ctx = &r->splits};
     TRM_TRY(trm_feed_open(r->engine.train, &spec, &r->feed));
     if (r->pos.update == 0) return TRM_OK;
     return trm_feed_seek(r->feed, r->pos.epoch, r->pos.update_in_epoch, r->pos.update);
@@ -298,6 +233,7 @@ static trm_status begin(trm_run *r, char from[TRM_RUN_PATH]) {
     }
     TRM_TRY(trm_comm_agree(e->comm, prepare(r)));
     TRM_TRY(first_weights(r, resume ? from : NULL));
+    TRM_TRY(trm_rebalance_open(r, same ? from : NULL));
     TRM_TRY(trm_notes_open(e->comm, &r->notes));
     TRM_TRY(trm_comm_agree(e->comm, open_feed(r)));
     /* A new folder for nothing to do is not made. */
@@ -325,6 +261,9 @@ trm_status trm_run_begin(trm_run *r) {
 
 void trm_run_end(trm_run *r) {
     trm_feed_close(r->feed);
+    trm_splits_close(&r->splits);
+    trm_rebalance_close(&r->balance);
+    trm_free(r->caps);
     trm_notes_close(r->engine.comm, &r->notes);
     trm_folder_close(&r->folder);
     trm_record_free(&r->record);

@@ -132,7 +132,7 @@ trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d) {
 static trm_status check_weights(const trm_engine *e) {
     int n = e->job->balance.n_weights;
     double sum = 0;
-    if (e->job->balance.mode != TRM_BALANCE_STATIC) return TRM_OK;
+    if (e->job->balance.mode != TRM_BALANCE_STATIC || n < 0) return TRM_OK;
     if (n != e->ranks) {
         trm_fail(TRM_JOB, "%s: balance.weights has %d numbers, but the run has %d ranks", e->job->path, n,
                  e->ranks);
@@ -142,16 +142,6 @@ static trm_status check_weights(const trm_engine *e) {
     for (int r = 0; r < n; r++) sum += e->job->balance.weights[r];
     if (sum > 0) return TRM_OK;
     return trm_fail(TRM_JOB, "%s: balance.weights are all 0; at least one rank must compute", e->job->path);
-}
-
-static trm_status prepare_shares(trm_engine *e, bool training) {
-    bool given = training && e->job->balance.mode == TRM_BALANCE_STATIC;
-    const double *weights = given ? e->job->balance.weights : NULL;
-    TRM_TRY(trm_shares_create(e->ranks, weights, &e->shares));
-    /* The first sample of a micro-batch goes to the first of the largest weights. */
-    for (int r = 1; r < e->ranks; r++)
-        if (e->shares.weights[r] > e->shares.weights[e->state_root]) e->state_root = r;
-    return TRM_OK;
 }
 
 static trm_status prepare_model(trm_engine *e) {
@@ -209,7 +199,6 @@ static trm_status create(trm_engine *e, bool training) {
     TRM_TRY(prepare_data(e, training));
     e->threads = e->job->device.threads;
     if (e->threads == 0) TRM_TRY(trm_cores_each(e->comm, &e->threads));
-    TRM_TRY(trm_comm_agree(e->comm, prepare_shares(e, training)));
     TRM_TRY(trm_comm_agree(e->comm, prepare_model(e)));
     TRM_TRY(trm_comm_agree(e->comm, alloc_own(e)));
     TRM_TRY(alloc_shared(e));
@@ -236,7 +225,6 @@ void trm_engine_free(trm_engine *e) {
     trm_free(e->weights);
     trm_device_close(e->device);
     trm_graph_free(e->graph);
-    trm_shares_free(&e->shares);
     trm_dataset_close(e->valid);
     trm_dataset_close(e->train);
 }

@@ -83,15 +83,15 @@ trm_status trm_exam_run(trm_engine *e, trm_exam *x, trm_exam_result *out) {
 
 /* ---- what is said of a result ---- */
 
-typedef enum trm_measure { MEASURE_NONE, MEASURE_ACCURACY, MEASURE_PERPLEXITY } trm_measure;
+typedef enum trm_quality { MEASURE_NONE, MEASURE_ACCURACY, MEASURE_PERPLEXITY } trm_quality;
 
-static trm_measure measure_of(const trm_engine *e) {
+static trm_quality measure_of(const trm_engine *e) {
     if (e->job->train.loss != TRM_LOSS_CROSS_ENTROPY) return MEASURE_NONE;
     return trm_engine_data(e)->kind == TRM_DATA_SAMPLES ? MEASURE_ACCURACY : MEASURE_PERPLEXITY;
 }
 
 void trm_exam_words(const trm_engine *e, double loss, double accuracy, char *buf, size_t cap) {
-    trm_measure m = measure_of(e);
+    trm_quality m = measure_of(e);
     buf[0] = '\0';
     if (m == MEASURE_ACCURACY) snprintf(buf, cap, ", accuracy %.2f %%", 100 * accuracy);
     if (m == MEASURE_PERPLEXITY) snprintf(buf, cap, ", perplexity %.4g", exp(loss));
@@ -99,7 +99,7 @@ void trm_exam_words(const trm_engine *e, double loss, double accuracy, char *buf
 
 void trm_exam_record(trm_record *r, const trm_engine *e, const char *prefix, double loss, double accuracy) {
     char key[48];
-    trm_measure m = measure_of(e);
+    trm_quality m = measure_of(e);
     snprintf(key, sizeof key, "%sloss", prefix);
     trm_record_num(r, key, loss);
     snprintf(key, sizeof key, "%s%s", prefix, m == MEASURE_ACCURACY ? "accuracy" : "perplexity");

@@ -198,7 +198,7 @@ static trm_status check_train(const trm_job *j) {
 static trm_status check_weights(const trm_job *j) {
     double sum = 0;
     for (int i = 0; i < j->balance.n_weights; i++) sum += j->balance.weights[i];
-    if (j->balance.mode == TRM_BALANCE_STATIC && sum <= 0)
+    if (j->balance.mode == TRM_BALANCE_STATIC && j->balance.n_weights > 0 && sum <= 0)
         return trm_yaml_fail(place_of(j, "balance.weights"),
                              "balance.weights are all 0; at least one rank needs work");
     return TRM_OK;

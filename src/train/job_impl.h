@@ -19,7 +19,7 @@ typedef enum trm_job_kind {
     TRM_KEY_CHOICE_BOOL,            /* bool: index into two names */
     TRM_KEY_CHOICE_TEXT,            /* char *, owned: one of `names` */
     TRM_KEY_FILES,                  /* char **, owned, and an int count */
-    TRM_KEY_FLOATS,                 /* double *, owned, and an int count */
+    TRM_KEY_FLOATS,                 /* double *, owned, and an int count; where there are names also names[0]: count -1 */
     TRM_KEY_INTS,                   /* int64_t[8] and an int count */
     TRM_KEY_PAIR,                   /* int64_t[2]: one whole number for both, or a list of two */
     TRM_KEY_SHAPE,                  /* trm_shape */
@@ -40,6 +40,7 @@ enum {
     TRM_KEY_SET = 128,              /* always has a value after parsing, though it has no default text */
     TRM_KEY_TIMES = 256,            /* EVERY: `never` is not allowed */
     TRM_KEY_LAYER = 512,            /* TEXT: the name of an earlier layer */
+    TRM_KEY_PERCENT = 1024,         /* FLOAT: a share, also written "5%" */
 };
 
 /* One key: this table parses, prints and documents. */

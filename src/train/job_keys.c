@@ -17,7 +17,9 @@ static const char *const losses[] = {"cross_entropy", "mse", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", "wsd", NULL};
 static const char *const nonfinites[] = {"stop", "skip", NULL};
-static const char *const balances[] = {"off", "static", NULL};
+static const char *const balances[] = {"off", "static", "dynamic", "hybrid", "replay", NULL};
+static const char *const predictors[] = {"last", "ema", "median", "trend", NULL};
+static const char *const probe[] = {"probe", NULL};
 
 #define ONLY(key, values) .only_key = (key), .only = (values)
 #define OPTIMIZER "train.optimizer.type"
@@ -166,10 +168,32 @@ const trm_job_key trm_job_keys[] = {
 
     /* ---- balance ---- */
     {"balance.mode", TRM_KEY_CHOICE, AT(balance.mode), .names = balances, .flags = TRM_KEY_SHORT,
-     .def = "off", .about = "shares of the ranks: equal, or by `weights`"},
+     .def = "hybrid",
+     .about =
+         "shares of the ranks. off: equal; static: by `weights`; dynamic: equal at first, then by measured "
+         "speed; hybrid: the same, but probed first where the ranks' hardware differs; replay: as an "
+         "earlier run decided"},
     {"balance.weights", TRM_KEY_FLOATS, AT(balance.weights), COUNT(balance.n_weights), .max = MANY,
-     .flags = TRM_KEY_REQUIRED, ONLY("balance.mode", "static"),
-     .about = "one number for each rank; twice the weight, twice the samples"},
+     .names = probe, .flags = TRM_KEY_REQUIRED, ONLY("balance.mode", "static"),
+     .about =
+         "one number for each rank; twice the weight, twice the samples. probe: measured for two seconds "
+         "at the start"},
+    {"balance.every", TRM_KEY_EVERY, AT(balance.every), .def = "epoch", .flags = TRM_KEY_TIMES,
+     ONLY("balance.mode", "dynamic hybrid"), .about = "how often to decide"},
+    {"balance.threshold", TRM_KEY_FLOAT, AT(balance.threshold), .max = 1, .flags = TRM_KEY_PERCENT,
+     .def = "5%", ONLY("balance.mode", "dynamic hybrid"),
+     .about = "least gain for which samples move, as a share of the time of an update"},
+    {"balance.predictor", TRM_KEY_CHOICE, AT(balance.predictor), .names = predictors, .def = "ema",
+     ONLY("balance.mode", "dynamic hybrid"), .about = "how the next speed follows from the last ones"},
+    {"balance.cooldown", TRM_KEY_INT32, AT(balance.cooldown), .max = 1000, .def = "1", .unit = "decisions",
+     ONLY("balance.mode", "dynamic hybrid"), .about = "decisions behind a move in which no other is made"},
+    {"balance.reprobe", TRM_KEY_INT32, AT(balance.reprobe), .max = MANY, .def = "4", .unit = "decisions",
+     ONLY("balance.mode", "dynamic hybrid"),
+     .about = "an idle rank gets one sample every so many decisions, to be measured again; 0: never"},
+    {"balance.dry_run", TRM_KEY_BOOL, AT(balance.dry_run), .def = "false",
+     ONLY("balance.mode", "dynamic hybrid"), .about = "decides aloud and moves nothing"},
+    {"balance.from", TRM_KEY_TEXT, AT(balance.from), .flags = TRM_KEY_REQUIRED | TRM_KEY_PATH,
+     ONLY("balance.mode", "replay"), .about = "folder of the run whose moves are made again"},
     {NULL},
 };
 

@@ -53,7 +53,9 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
     switch (k->kind) {
     case TRM_KEY_INT:
     case TRM_KEY_INT32: trm_str_add(out, "whole numbers"); break;
-    case TRM_KEY_FLOAT: trm_str_add(out, "numbers"); break;
+    case TRM_KEY_FLOAT:
+        trm_str_add(out, k->flags & TRM_KEY_PERCENT ? "percent or numbers" : "numbers");
+        break;
     case TRM_KEY_FLOAT2: trm_str_add(out, "lists of two numbers"); break;
     case TRM_KEY_BOOL: trm_str_add(out, "true, false"); return;
     case TRM_KEY_TEXT:
@@ -66,7 +68,10 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
     case TRM_KEY_CHOICE_BOOL:
     case TRM_KEY_CHOICE_TEXT: add_names(k, out); return;
     case TRM_KEY_FILES: trm_str_add(out, "a file name or a list of them"); return;
-    case TRM_KEY_FLOATS: trm_str_add(out, "a number or a list of numbers"); break;
+    case TRM_KEY_FLOATS:
+        if (k->names) trm_str_add(out, "%s, or ", k->names[0]);
+        trm_str_add(out, "a number or a list of numbers");
+        break;
     case TRM_KEY_INTS: trm_str_add(out, "lists of 1 to 8 whole numbers"); break;
     case TRM_KEY_PAIR: trm_str_add(out, "a whole number or a list of two"); break;
     case TRM_KEY_SHAPE: trm_str_add(out, "lists of 1 to %d whole numbers", TRM_MAX_DIMS); break;
@@ -118,8 +123,23 @@ static bool read_int(const trm_job_key *k, const trm_yaml_node *n, int64_t *out)
     return is_text(n) && !n->quoted && trm_parse_int(n->text, out) && in_range(k, (double)*out);
 }
 
+/* "5%" as 0.05. */
+static bool read_percent(const char *text, double *out) {
+    char number[32];
+    size_t n = strlen(text);
+    if (n < 2 || n >= sizeof number || text[n - 1] != '%') return false;
+    memcpy(number, text, n - 1);
+    number[n - 1] = '\0';
+    if (number[n - 2] == ' ') number[n - 2] = '\0';
+    if (!trm_parse_double(number, out)) return false;
+    *out /= 100;
+    return true;
+}
+
 static bool read_float(const trm_job_key *k, const trm_yaml_node *n, double *out) {
-    return is_text(n) && !n->quoted && trm_parse_double(n->text, out) && in_range(k, *out);
+    if (!is_text(n) || n->quoted) return false;
+    bool read = trm_parse_double(n->text, out) || (k->flags & TRM_KEY_PERCENT && read_percent(n->text, out));
+    return read && in_range(k, *out);
 }
 
 static bool read_bool(const trm_yaml_node *n, bool *out) {
@@ -274,6 +294,10 @@ static trm_status take_files(const trm_job_key *k, const trm_yaml_node *n, void 
 
 static trm_status take_floats(const trm_job_key *k, const trm_yaml_node *n, double **out, int *count) {
     int numbers = count_of(n);
+    if (k->names && is_text(n) && !strcmp(n->text, k->names[0])) {
+        *count = -1;
+        return TRM_OK;
+    }
     if (numbers == 0) return refuse(k, n);
     double *list = trm_alloc_array((size_t)numbers, sizeof *list, "numbers of the job file");
     if (!list) return TRM_MEMORY;
@@ -420,7 +444,12 @@ void trm_job_value_write(const trm_job_key *k, const void *base, trm_str *out) {
     case TRM_KEY_TEXT:
     case TRM_KEY_CHOICE_TEXT: trm_yaml_write_text(*(char *const *)at, false, out); break;
     case TRM_KEY_FILES: write_files(*(char **const *)at, *count, out); break;
-    case TRM_KEY_FLOATS: write_floats(*(double *const *)at, *count, out); break;
+    case TRM_KEY_FLOATS:
+        if (*count < 0)
+            trm_str_add(out, "%s", k->names[0]);
+        else
+            write_floats(*(double *const *)at, *count, out);
+        break;
     case TRM_KEY_INTS: write_ints(at, *count, out); break;
     case TRM_KEY_PAIR: write_ints(at, 2, out); break;
     case TRM_KEY_SHAPE: write_ints(((const trm_shape *)at)->dim, ((const trm_shape *)at)->rank, out); break;

@@ -58,6 +58,11 @@ void trm_metric_start(trm_run *r) {
     trm_record_int(m, "parameters", trm_graph_param_count(e->graph));
     trm_record_int(m, "ranks", e->ranks);
     trm_record_int(m, "threads", e->threads);
+    if (e->ranks > 1) {
+        trm_record_open(m, "shares", '[');
+        for (int i = 0; i < e->ranks; i++) trm_record_int(m, NULL, trm_splits_now(r)->counts[i]);
+        trm_record_close(m, ']');
+    }
     trm_record_str(m, "device", e->device->about);
     trm_record_str(m, "comm", trm_comm_about(e->comm));
     send(r);

@@ -9,7 +9,8 @@
 /* ---- one update ---- */
 
 static int program_of(const trm_run *r, const trm_slot *slot) {
-    return slot->batch == r->engine.job->train.batch ? r->program : r->program_last;
+    const trm_split *s = trm_splits_now(r);
+    return slot->batch == r->engine.job->train.batch ? s->program : s->program_last;
 }
 
 static void keep_state(trm_run *r) {
@@ -100,6 +101,7 @@ static trm_note note_of(trm_run *r, const trm_runner_times *a, const trm_runner_
                       .wait_s = (float)(b->wait - a->wait),
                       .data_s = (float)data_s,
                       .cpu_s = (float)cpu_s,
+                      .fixed_s = (float)(b->update - a->update),
                       .memory_mib = memory_mib(r),
                       .orders = trm_signals_seen() > 0 ? TRM_ORDER_STOP : 0};
 }
@@ -113,6 +115,7 @@ static trm_status read_notes(trm_run *r) {
     trm_note_sum sum = trm_note_fold(all, r->engine.ranks);
     if (!sum.same_update) return trm_fail(TRM_INTERNAL, "the ranks are not at the same update");
     trm_tally_note(r, all);
+    trm_rebalance_note(r, all);
     if (sum.orders & TRM_ORDER_STOP) r->stop = true;
     return TRM_OK;
 }
@@ -136,6 +139,7 @@ static trm_status one_update(trm_run *r) {
     trm_slot slot;
     trm_step_result s;
     double began = trm_now(), cpu = trm_thread_cpu(), data_s = 0;
+    trm_splits_reach(r);
     trm_runner_times before = trm_runner_time(r->engine.runner);
     TRM_TRY(trm_run_alone(r, trm_feed_next(r->feed, &slot, &data_s)));
     trm_step step = {
@@ -147,6 +151,7 @@ static trm_status one_update(trm_run *r) {
     if (!s.applied) r->left_out++;
     dump_losses(r, &s);
     add_time(r, trm_now() - began);
+    r->balance.wall[r->pos.update % TRM_UNDER_WAY] = trm_now() - began;
     trm_metric_update(r, &s, slot.batch, step.lr, trm_now() - began);
     trm_progress_update(r, &s, step.lr);
     if (!s.finite) TRM_TRY(not_finite(r, &slot, &s));
@@ -203,6 +208,7 @@ static trm_status boundary(trm_run *r) {
     if (r->valid_is_new && !ends) trm_progress_valid(r);
     if (ends) close_epoch(r);
     bool stop = r->stop && !is_over(r);
+    if (!stop && !is_over(r)) TRM_TRY(trm_rebalance_boundary(r, epoch_ends(r)));
     if (is_best || stop || is_due(r, r->engine.job->checkpoint.every)) TRM_TRY(trm_run_save(r));
     return stop ? stopped(r) : TRM_OK;
 }

@@ -2,6 +2,9 @@
  *
  * engine   everything that computes: data sets, graph, device, buffers, runner
  * exam     the validation set, cut over the ranks
+ * splits   who computes which samples, from which update on
+ * moves    the shares that a run had, from its records
+ * rebalance  measures, decides, and changes the split
  * notes    what ranks say to each other after each update, one step late
  * folder   the run's folder, its lock and metrics.jsonl (rank 0)
  * tally    sums of an epoch
@@ -11,6 +14,7 @@
 #define TRIREME_TRAIN_RUN_IMPL_H
 
 #include <math.h>
+#include <pthread.h>
 #include <trireme/parallel.h>
 #include <trireme/train.h>
 #include <trireme/wire.h>
@@ -20,12 +24,7 @@
 
 /* ---- engine ---- */
 
-/* This rank's slice of the micro-batch sizes that occur, so that the feed's thread need not compute or allocate. */
-typedef struct trm_cut_table {
-    struct { int64_t m, begin, count; } row[4];
-    int rows;
-} trm_cut_table;
-
+typedef struct trm_run trm_run;
 typedef struct trm_engine {
     const trm_job *job;
     trm_comm *comm;
@@ -35,7 +34,6 @@ typedef struct trm_engine {
     trm_dataset *train, *valid;     /* NULL where not asked for */
     trm_graph *graph;
     trm_device *device;
-    trm_shares shares;
     int state_root;                 /* the rank whose running statistics count: it has samples in every micro-batch */
     void *weights, *m1, *m2, *state;        /* device floats */
     trm_comm_buffer *grads, *small;
@@ -114,6 +112,86 @@ trm_status trm_notes_post(trm_comm *c, trm_notes *n, const trm_note *mine);
 /* The oldest notes that are under way, one per rank; there must be some. Valid until the next post. */
 trm_status trm_notes_wait(trm_comm *c, trm_notes *n, const trm_note **all);
 
+/* ---- splits ---- */
+
+typedef struct trm_split {
+    int64_t first;                  /* holds from this update on (counted from 0: updates done before it) */
+    trm_shares shares;
+    int64_t *counts;                /* [ranks]: samples of a full micro-batch */
+    /* This rank's slice of the micro-batch sizes that occur, so that the feed's thread need not compute or allocate. */
+    struct { int64_t m, begin, count; } cut[4];
+    int cuts;
+    int program, program_last;      /* of a whole batch, of the last, smaller one; -1: there is none */
+} trm_split;
+typedef struct trm_splits {
+    pthread_mutex_t lock;           /* the feed's thread looks while the next one is put in */
+    trm_split at[2];
+    int now;
+    bool has_next, open;
+} trm_splits;
+/* Samples of a full micro-batch: what the shares share out. */
+int64_t trm_splits_total(const trm_run *r);
+/* The first split, by weights (NULL: equal). Local, the same on all ranks. */
+trm_status trm_splits_open(trm_run *r, const double *weights);
+void trm_splits_close(trm_splits *x);
+const trm_split *trm_splits_now(const trm_run *r);
+/* Is a change under way? */
+bool trm_splits_pending(const trm_run *r);
+/* Plans other shares, counts[ranks] of a full micro-batch, from update `first` on. Collective, agreed. */
+trm_status trm_splits_change(trm_run *r, int64_t first, const int64_t *counts);
+/* Before an update: the split that was planned for it comes into force. */
+void trm_splits_reach(trm_run *r);
+/* The feed's `cut`; ctx: trm_splits. */
+void trm_splits_cut(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *count);
+
+/* ---- moves ---- */
+
+typedef struct trm_moves {
+    int ranks, micro_batches;
+    int64_t batch;
+    int64_t n;
+    int64_t *first;                 /* [n] rising: update (from 0) from which the shares hold */
+    int64_t *counts;                /* [n][ranks]: samples of a full micro-batch */
+} trm_moves;
+/* From FOLDER/metrics.jsonl.  TRM_DATA where it is not there or makes no sense. Rank 0. */
+trm_status trm_moves_read(const char *folder, trm_moves *out);
+void trm_moves_free(trm_moves *m);
+/* Rank 0's to all.  Collective. */
+trm_status trm_moves_spread(trm_comm *c, trm_moves *m);
+/* The shares in force at an update, NULL where nothing is known. */
+const int64_t *trm_moves_at(const trm_moves *m, int64_t update);
+
+/* ---- rebalance ---- */
+
+#define TRM_UNDER_WAY 4             /* more than the updates whose notes are under way */
+typedef struct trm_rebalance {
+    trm_policy *policy;             /* rank 0, where shares follow measurement; else NULL */
+    trm_window window;              /* rank 0 */
+    bool measures;                  /* on all ranks: decisions are due */
+    double wall[TRM_UNDER_WAY];     /* of the updates done last, by number */
+    double cost;                    /* seconds of the last change of shares, or of the first planning */
+    trm_measure *measure;           /* [ranks] */
+    double *noise;                  /* [ranks] */
+    int64_t *word;                  /* [1 + ranks]: rank 0's decision on its way to all */
+    trm_moves replay;
+    int64_t next;                   /* of replay */
+    int64_t moves;                  /* done so far */
+} trm_rebalance;
+/* First shares, by mode, measurement and records; opens splits.  `from`: the checkpoint folder that is gone on with, or NULL.
+ * Collective, agreed. */
+trm_status trm_rebalance_open(trm_run *r, const char *from);
+void trm_rebalance_close(trm_rebalance *b);
+/* Most samples of a full micro-batch that this rank can hold, and what all ranks can. Collective. */
+trm_status trm_rebalance_caps(const trm_engine *e, int64_t total, int64_t *caps);
+/* All ranks' notes of one update. */
+void trm_rebalance_note(trm_run *r, const trm_note *all);
+/* Between two updates.  ends: an epoch (or the run) ends here.  Collective. */
+trm_status trm_rebalance_boundary(trm_run *r, bool ends);
+/* Relative speed of each rank with this job's own layers, by two seconds of training on empty samples. Collective, agreed. */
+trm_status trm_probe_speeds(trm_engine *e, int64_t samples, double *speed);
+/* Do the ranks compute on the same hardware, with as many threads? Collective. */
+trm_status trm_probe_alike(const trm_engine *e, bool *alike);
+
 /* ---- why ---- */
 
 typedef struct trm_why_rank {
@@ -151,11 +229,13 @@ typedef struct trm_tally {
     trm_why_rank *rank;             /* one per rank */
 } trm_tally;
 
-typedef struct trm_run {
+struct trm_run {
     trm_engine engine;
     trm_exam exam;
     bool has_exam;
-    trm_cut_table cut;
+    trm_splits splits;
+    trm_rebalance balance;
+    int64_t *caps;                  /* [ranks]: most samples of a full micro-batch that a rank can hold */
     trm_feed *feed;
     trm_notes notes;
     trm_run_folder folder;
@@ -164,7 +244,6 @@ typedef struct trm_run {
     trm_position pos;               /* the next update to do */
     int64_t epoch, step;            /* of the last update done, from 1 */
     int64_t per_epoch, epochs, total, last_batch;
-    int program, program_last;
     void *state_before;             /* a step that is not applied must not leave its running statistics */
     bool stop;                      /* some rank saw a signal: all stop at this update */
     bool alone;                     /* the fault is this rank's own: the others do not know of it */
@@ -178,7 +257,7 @@ typedef struct trm_run {
     int64_t began_update, line_samples, samples;
     double memory_at;
     uint32_t memory_mib;
-} trm_run;
+};
 
 trm_status trm_run_begin(trm_run *r);           /* all that is done before the first update */
 void trm_run_end(trm_run *r);

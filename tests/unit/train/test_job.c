@@ -61,7 +61,13 @@ static void fills_defaults(void **state) {
     assert_int_equal(j->train.on_nonfinite, TRM_NONFINITE_STOP);
     assert_int_equal(j->checkpoint.keep, 3);
     assert_true(j->checkpoint.best);
-    assert_int_equal(j->balance.mode, TRM_BALANCE_OFF);
+    assert_int_equal(j->balance.mode, TRM_BALANCE_HYBRID);
+    assert_int_equal(j->balance.every.unit, TRM_UNIT_EPOCHS);
+    assert_true(j->balance.threshold == 0.05);
+    assert_int_equal(j->balance.predictor, TRM_PREDICT_EMA);
+    assert_int_equal(j->balance.cooldown, 1);
+    assert_int_equal(j->balance.reprobe, 4);
+    assert_false(j->balance.dry_run);
     trm_job_free(j);
 }
 
@@ -335,12 +341,27 @@ static const bad_job bad_jobs[] = {
     {"data: {train: a.h5, target_type: float, classes: 3}\n" MODEL TRAIN,
      "data.classes is given, but data.target_type is float", ""},
     {GOOD "balance: static\n", "job.yaml:4:1: balance.weights is missing; it is needed with static", ""},
-    {GOOD "balance: {weights: [1]}\n", "balance.weights is only for balance.mode static; here it is off", ""},
+    {GOOD "balance: {weights: [1]}\n", "balance.weights is only for balance.mode static; here it is hybrid",
+     ""},
     {GOOD "balance: {mode: static, weights: [0, 0]}\n",
      "job.yaml:4:34: balance.weights are all 0; at least one rank needs work", ""},
     {GOOD "balance: {mode: static, weights: [1, -1]}\n",
-     "job.yaml:4:38: balance.weights is -1; allowed are a number or a list of numbers from 0", ""},
-    {GOOD "balance: dynamic\n", "balance.mode is dynamic; allowed are off, static", ""},
+     "job.yaml:4:38: balance.weights is -1; allowed are probe, or a number or a list of numbers from 0", ""},
+    {GOOD "balance: dynamik\n", "balance.mode is dynamik; allowed are off, static, dynamic, hybrid, replay",
+     ""},
+    {GOOD "balance: replay\n", "job.yaml:4:1: balance.from is missing; it is needed with replay", ""},
+    {GOOD "balance: {mode: static, weights: [1], every: 5}\n",
+     "balance.every is only for balance.mode dynamic or hybrid; here it is static", ""},
+    {GOOD "balance: {threshold: 101%}\n",
+     "balance.threshold is 101%; allowed are percent or numbers from 0 to 1", ""},
+    {GOOD "balance: {threshold: '%'}\n", "balance.threshold is \"%\"; allowed are", ""},
+    {GOOD "balance: {threshold: -1%}\n",
+     "balance.threshold is -1%; allowed are percent or numbers from 0 to 1", ""},
+    {GOOD "balance: {threshold: x%}\n", "balance.threshold is x%; allowed are percent or numbers from 0 to 1",
+     ""},
+    {GOOD "balance: {every: never}\n", "balance.every is never; allowed are ", ""},
+    {GOOD "balance: {mode: static, weights: prob}\n",
+     "balance.weights is prob; allowed are probe, or a number or a list of numbers from 0", ""},
 };
 
 static void refuses_bad_files(void **state) {
