@@ -145,6 +145,26 @@ $(BIN): $(CLI_OBJ) $(LIB_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
+# ---- examples ----------------------------------------------------------------------------------
+
+# Built as a user would: with what trireme.pc says, against the static library.
+EXAMPLES := $(patsubst docs/examples/%.c,$(OUT)/examples/%,$(wildcard docs/examples/*.c))
+pc_file = sed -e 's|@PREFIX@|$(1)|; s|@LIBDIR@|$(2)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS) -fopenmp|' launch/trireme.pc.in
+
+$(OUT)/trireme-uninstalled.pc: launch/trireme.pc.in $(BUILT_BY)
+	$(Q)$(call pc_file,$(CURDIR),$(abspath $(OUT))) >$@
+
+$(OUT)/examples/%: docs/examples/%.c $(wildcard docs/examples/*.h) $(OUT)/trireme-uninstalled.pc $(LIB_A)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)flags=$$(PKG_CONFIG_PATH=$(OUT) pkg-config --cflags --libs --static trireme | sed 's/-ltrireme/-l:libtrireme.a/') && \
+		$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARN) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(MPI_CFLAGS) $(HDF5_CFLAGS) \
+		$< $$flags -o $@
+
+## examples: the programs of docs/examples, in build/examples
+.PHONY: examples
+examples: $(EXAMPLES)
+
 # ---- tests -------------------------------------------------------------------------------------
 
 TESTS := $(filter $(T)%,$(TEST_SRC) $(TEST_SH))
@@ -178,7 +198,7 @@ $(OUT)/tests/%: $(OUT)/obj/tests/%.o $$(call beside,tests/$$*) $(SUPPORT_OBJ) $(
 
 ## test: build and run the tests (T=tests/unit/base: only those)
 .PHONY: test
-test: $(TEST_BIN) $(if $(and $(TEST_SH),$(CLI_SRC)),$(BIN))
+test: $(TEST_BIN) $(if $(and $(TEST_SH),$(CLI_SRC)),$(BIN)) $(if $(filter %-balance-examples.sh,$(TESTS)),$(EXAMPLES))
 	@$(if $(HAVE_CMOCKA),:,echo "the tests need CMocka: apt-get install libcmocka-dev" >&2; exit 3)
 	@command -v prove >/dev/null || { echo "the tests need prove: apt-get install perl" >&2; exit 3; }
 	@$(if $(TESTS),:,echo "no test starts with '$(T)'" >&2; exit 2)
@@ -245,8 +265,7 @@ install: all
 	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)
 	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/libtrireme.so
 	$(if $(CLI_SRC),install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin)
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS) -fopenmp|' \
-		launch/trireme.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/trireme.pc
+	$(call pc_file,$(PREFIX),$(LIBDIR)) >$(DESTDIR)$(LIBDIR)/pkgconfig/trireme.pc
 
 ## clean: remove what was built
 .PHONY: clean
