@@ -271,7 +271,7 @@ static void act(trm_policy *p, trm_decision *d, double span, double rest) {
     if (d->verdict == TRM_VERDICT_REPROBE) {
         p->since_move = p->spec.cooldown; /* what it shows may be acted on at once */
         for (int r = 0; r < p->spec.ranks; r++)
-            if (p->now[r] == 1 && p->before[r] == 0) p->rank[r].gave = false;
+            p->rank[r].gave = p->rank[r].gave_before && p->before[r] > 0;
     }
 }
 
