@@ -1,6 +1,8 @@
 /* moves: the shares that a run had, read from its records: `run` names the first ones, each `balance` that moved the next. */
+#include <errno.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "run_impl.h"
 
@@ -101,6 +103,7 @@ trm_status trm_moves_read(const char *folder, trm_moves *out) {
     size_t n = 0;
     *out = (trm_moves){0};
     snprintf(path, sizeof path, "%.4095s/metrics.jsonl", folder);
+    if (access(path, R_OK) != 0) return trm_fail(TRM_DATA, "%s cannot be read: %s", path, strerror(errno));
     TRM_TRY(trm_read_file(path, METRICS_LIMIT, &text, &n));
     reader r = {.path = path};
     trm_status status = read_lines(&r, text, n);

@@ -32,6 +32,45 @@ trm_status trm_rebalance_caps(const trm_engine *e, int64_t total, int64_t *caps)
     return trm_comm_allgather(e->comm, &mine, sizeof mine, caps);
 }
 
+/* ---- move: all ranks ---- */
+
+static trm_status change(trm_run *r, int64_t first, const int64_t *counts) {
+    double begun = trm_now();
+    TRM_TRY(trm_splits_change(r, first, counts));
+    r->balance.cost = trm_now() - begun;
+    r->balance.moves++;
+    return TRM_OK;
+}
+
+static void record_shares(trm_record *m, const char *key, const int64_t *counts, int n) {
+    trm_record_open(m, key, '[');
+    for (int i = 0; i < n; i++) trm_record_int(m, NULL, counts[i]);
+    trm_record_close(m, ']');
+}
+
+static void record_replay(trm_run *r) {
+    trm_record *m = &r->record;
+    const trm_split *s = trm_splits_now(r);
+    if (r->engine.rank != 0) return;
+    trm_record_begin(m, "balance");
+    trm_record_int(m, "update", r->pos.update);
+    trm_record_int(m, "epoch", r->epoch);
+    trm_record_str(m, "verdict", "replay");
+    trm_record_bool(m, "moved", true);
+    trm_record_int(m, "first_update", s->first + 1);
+    record_shares(m, "shares", s->counts, r->engine.ranks);
+    trm_folder_metric(&r->folder, m);
+}
+
+/* A move is put in as soon as the one before it is in force. */
+static trm_status replayed(trm_run *r) {
+    trm_rebalance *b = &r->balance;
+    const trm_moves *m = &b->replay;
+    if (b->next >= m->n || trm_splits_pending(r)) return TRM_OK;
+    int64_t i = b->next++;
+    return m->first[i] < r->total ? change(r, m->first[i], m->counts + i * m->ranks) : TRM_OK;
+}
+
 /* ---- open ---- */
 
 static trm_status open_policy(trm_run *r) {
@@ -85,6 +124,7 @@ static trm_status read_replay(trm_run *r) {
     const trm_engine *e = &r->engine;
     trm_status status = TRM_OK;
     if (e->rank == 0) status = trm_moves_read(e->job->balance.from, m);
+    if (status != TRM_OK) trm_prefix(status, "balance.from");
     if (e->rank == 0 && status == TRM_OK) status = check_replay(r, m);
     TRM_TRY(trm_root_says(e->comm, status));
     TRM_TRY(trm_moves_spread(e->comm, m));
@@ -186,7 +226,8 @@ static trm_status open_all(trm_run *r, const char *from, double *weights) {
     b->measures = follows(r);
     if (b->measures) TRM_TRY(trm_comm_agree(r->engine.comm, open_policy(r)));
     if (probed) say_probe(r);
-    return TRM_OK;
+    /* The record may move before the first boundary. */
+    return r->pos.update < r->total ? replayed(r) : TRM_OK;
 }
 
 trm_status trm_rebalance_open(trm_run *r, const char *from) {
@@ -230,12 +271,6 @@ static void record_ranks(trm_run *r, const trm_decision *d) {
         trm_record_num(m, "each_s", d->speed[i].each);
         trm_record_close(m, '}');
     }
-    trm_record_close(m, ']');
-}
-
-static void record_shares(trm_record *m, const char *key, const int64_t *counts, int n) {
-    trm_record_open(m, key, '[');
-    for (int i = 0; i < n; i++) trm_record_int(m, NULL, counts[i]);
     trm_record_close(m, ']');
 }
 
@@ -309,16 +344,6 @@ static trm_status decide(trm_run *r, bool ends, int64_t first) {
     return TRM_OK;
 }
 
-/* ---- move: all ranks ---- */
-
-static trm_status change(trm_run *r, int64_t first, const int64_t *counts) {
-    double begun = trm_now();
-    TRM_TRY(trm_splits_change(r, first, counts));
-    r->balance.cost = trm_now() - begun;
-    r->balance.moves++;
-    return TRM_OK;
-}
-
 static bool is_due(const trm_run *r, bool ends) {
     trm_every every = r->engine.job->balance.every;
     if (every.unit == TRM_UNIT_UPDATES) return r->pos.update % every.n == 0;
@@ -334,16 +359,9 @@ static trm_status measured(trm_run *r, bool ends) {
     return b->word[0] ? change(r, first, b->word + 1) : TRM_OK;
 }
 
-/* A move is put in as soon as the one before it is in force. */
-static trm_status replayed(trm_run *r) {
-    trm_rebalance *b = &r->balance;
-    const trm_moves *m = &b->replay;
-    if (b->next >= m->n || trm_splits_pending(r)) return TRM_OK;
-    int64_t i = b->next++;
-    return m->first[i] < r->total ? change(r, m->first[i], m->counts + i * m->ranks) : TRM_OK;
-}
-
 trm_status trm_rebalance_boundary(trm_run *r, bool ends) {
+    bool reached = trm_splits_reach(r);
+    if (reached && r->balance.replay.n > 0) record_replay(r);
     if (r->balance.measures) return measured(r, ends);
     return r->balance.replay.n > 0 ? replayed(r) : TRM_OK;
 }

@@ -139,7 +139,6 @@ static trm_status one_update(trm_run *r) {
     trm_slot slot;
     trm_step_result s;
     double began = trm_now(), cpu = trm_thread_cpu(), data_s = 0;
-    trm_splits_reach(r);
     trm_runner_times before = trm_runner_time(r->engine.runner);
     TRM_TRY(trm_run_alone(r, trm_feed_next(r->feed, &slot, &data_s)));
     trm_step step = {

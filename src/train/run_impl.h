@@ -139,8 +139,8 @@ const trm_split *trm_splits_now(const trm_run *r);
 bool trm_splits_pending(const trm_run *r);
 /* Plans other shares, counts[ranks] of a full micro-batch, from update `first` on. Collective, agreed. */
 trm_status trm_splits_change(trm_run *r, int64_t first, const int64_t *counts);
-/* Before an update: the split that was planned for it comes into force. */
-void trm_splits_reach(trm_run *r);
+/* Between two updates: does the split that was planned come into force with the next one? Collective in effect. */
+bool trm_splits_reach(trm_run *r);
 /* The feed's `cut`; ctx: trm_splits. */
 void trm_splits_cut(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *count);
 

@@ -101,7 +101,8 @@ trm_status trm_splits_change(trm_run *r, int64_t first, const int64_t *counts) {
     trm_splits *x = &r->splits;
     trm_split next = {0};
     int ranks = r->engine.ranks;
-    if (x->has_next || first <= r->pos.update + TRM_FEED_DEPTH)
+    int64_t passed = r->pos.update + (r->feed ? TRM_FEED_DEPTH : 0);
+    if (x->has_next || first <= passed)
         return trm_fail(TRM_INTERNAL, "shares were to change at update %lld, which the feed may have passed",
                         (long long)first + 1);
     double *weights = trm_alloc_array((size_t)ranks, sizeof *weights, "shares");
@@ -128,9 +129,9 @@ static void forget(trm_run *r, int program, const trm_split *s) {
         trm_runner_forget(r->engine.runner, program);
 }
 
-void trm_splits_reach(trm_run *r) {
+bool trm_splits_reach(trm_run *r) {
     trm_splits *x = &r->splits;
-    if (!x->has_next || r->pos.update < x->at[1 - x->now].first) return;
+    if (!x->has_next || r->pos.update < x->at[1 - x->now].first) return false;
     pthread_mutex_lock(&x->lock);
     x->now = 1 - x->now;
     x->has_next = false;
@@ -140,6 +141,7 @@ void trm_splits_reach(trm_run *r) {
     if (old->program_last != old->program) forget(r, old->program_last, trm_splits_now(r));
     old->program = old->program_last = -1;
     settle(r);
+    return true;
 }
 
 /* ---- for the feed's thread: no computing, no memory ---- */
