@@ -270,8 +270,7 @@ static void act(trm_policy *p, trm_decision *d, double span, double rest) {
     if (trm_verdict_moves(d->verdict)) take(p, p->best);
     if (d->verdict == TRM_VERDICT_REPROBE) {
         p->since_move = p->spec.cooldown; /* what it shows may be acted on at once */
-        for (int r = 0; r < p->spec.ranks; r++)
-            p->rank[r].gave = p->rank[r].gave_before && p->before[r] > 0;
+        for (int r = 0; r < p->spec.ranks; r++) p->rank[r].gave = p->rank[r].gave_before && p->before[r] > 0;
     }
 }
 

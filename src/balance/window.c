@@ -123,7 +123,7 @@ static double standard_error(double *v, int n, double middle) {
 }
 
 trm_measure trm_window_rank(const trm_window *w, int rank, double *noise) {
-    double v[TRM_WINDOW_BLOCKS];
+    double v[TRM_WINDOW_BLOCKS] = {0};
     trm_measure m;
     m.fixed = median(v, means(w, rank, 1, v));
     m.cpu = median(v, means(w, rank, 2, v));
@@ -134,7 +134,7 @@ trm_measure trm_window_rank(const trm_window *w, int rank, double *noise) {
 }
 
 double trm_window_step(const trm_window *w) {
-    double v[TRM_WINDOW_BLOCKS];
+    double v[TRM_WINDOW_BLOCKS] = {0};
     for (int b = 0; b < w->blocks; b++) v[b] = w->block[b].seconds / (double)w->block[b].updates;
     return median(v, w->blocks);
 }
