@@ -69,7 +69,7 @@ TRM_API double trm_series_forecast(const trm_series *s, trm_predictor p);
 /* ---- windows: what was measured between two decisions ----------------------------------- */
 
 /* Times of updates, robustly: blocks of at least TRM_WINDOW_BLOCK seconds are averaged, since a time slice of a core that is shared
- * is longer than a short update, and the median of the blocks is taken, since a hiccup is not a speed. */
+ * is longer than a short update, and their median counts, since a hiccup is not a speed. */
 #define TRM_WINDOW_BLOCK 0.05
 #define TRM_WINDOW_BLOCKS 64
 typedef struct trm_window {
@@ -95,7 +95,7 @@ TRM_API void trm_window_reset(trm_window *w, int64_t skip);
 TRM_API void trm_window_add(trm_window *w, double seconds, const trm_measure *rank);
 /* Enough to decide on: at least five blocks. */
 TRM_API bool trm_window_is_full(const trm_window *w);
-/* Median over the blocks of a rank's measures, each on its own; *noise (may be NULL): standard error of compute as a share of it. */
+/* A rank's measures, each on its own: the median over the blocks; of compute the middle of median and upper quartile; *noise (may be NULL): standard error of compute as a share of it. */
 TRM_API trm_measure trm_window_rank(const trm_window *w, int rank, double *noise);
 /* Median over the blocks of the wall time of an update. */
 TRM_API double trm_window_step(const trm_window *w);

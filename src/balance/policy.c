@@ -11,6 +11,7 @@
 #define HORIZON_WINDOWS 4 /* a speed is believed to last so many windows */
 #define COST_MARGIN 1.5   /* a move must gain so many times its cost within the horizon */
 #define CALM_WINDOWS 8    /* after so many windows without a rollback the threshold is what it was */
+#define SPREAD 1.5        /* shares that a line is fitted through differ by so much */
 #define MOST_FIXED 0.5    /* a fitted line that says more of a rank's time is fixed is not believed */
 
 typedef struct rank_state {
@@ -34,6 +35,7 @@ struct trm_policy {
     double promised, span_before, rest_before;
     double forecast; /* of the slowest rank's compute in the next window */
     bool changed;    /* a rank's speed changed in this window */
+    bool worse;      /* the slowest rank took far longer than the last forecast: some rank became slow */
 };
 
 const char *trm_verdict_word(trm_verdict v) {
@@ -121,7 +123,7 @@ static void add_point(rank_state *s, double units, double seconds) {
     s->seconds[s->points++] = seconds;
 }
 
-/* The fixed part of a rank's time: where its line runs through, once it was seen with shares that differ by a tenth;
+/* The fixed part of a rank's time: where its line runs through, once it was seen with shares that differ enough;
  * until then what its program says of itself. */
 static double fixed_part(const rank_state *s) {
     double n = s->points, x = 0, y = 0, xx = 0, xy = 0, low = INFINITY, high = 0;
@@ -135,7 +137,7 @@ static double fixed_part(const rank_state *s) {
         xx += (s->units[i] - x) * (s->units[i] - x);
         xy += (s->units[i] - x) * (s->seconds[i] - y);
     }
-    if (s->points < 2 || high < 1.1 * low || xy <= 0) return s->fixed;
+    if (s->points < 2 || high < SPREAD * low || xy <= 0) return s->fixed;
     double fixed = y - xy / xx * x;
     return fixed >= s->fixed && fixed <= MOST_FIXED * y ? fixed : s->fixed;
 }
@@ -209,18 +211,26 @@ static bool pays(const trm_policy_seen *seen, double saved) {
     return saved * horizon >= COST_MARGIN * seen->cost;
 }
 
-static bool failed(const trm_policy *p, const trm_decision *d) {
-    return p->judge && !p->changed && d->brought < d->promised / 2;
+/* Beyond what noise explains. */
+static bool failed(const trm_policy *p, const trm_policy_seen *seen, const trm_decision *d) {
+    return p->judge && !p->changed && d->brought + 2 * noise_of(p, seen) < d->promised / 2;
 }
 
+/* Noise raises the threshold, but not beyond twice: a move that was none of a gain is undone. */
+static double gate(const trm_policy *p, const trm_policy_seen *seen) {
+    return fmin(fmax(p->threshold, noise_of(p, seen)), 2 * p->threshold);
+}
+
+/* A rank that became slow is relieved at once, whatever came before. */
 static trm_verdict weigh(trm_policy *p, const trm_policy_seen *seen, const trm_decision *d) {
     p->votes = d->gives_back ? p->votes + 1 : 0;
-    if (failed(p, d)) return TRM_VERDICT_ROLLBACK;
+    if (failed(p, seen, d)) return TRM_VERDICT_ROLLBACK;
     if (d->moved == 0) return TRM_VERDICT_STAY;
-    if (p->since_move <= p->spec.cooldown) return TRM_VERDICT_COOLDOWN;
-    if (d->gain < fmax(p->threshold, 2 * noise_of(p, seen))) return TRM_VERDICT_SMALL;
+    if (p->since_move <= p->spec.cooldown && !p->worse) return TRM_VERDICT_COOLDOWN;
+    if (d->gain < gate(p, seen)) return TRM_VERDICT_SMALL;
     if (!pays(seen, d->now - d->best)) return TRM_VERDICT_SHORT;
-    return d->gives_back && p->votes < 2 ? TRM_VERDICT_CONFIRM : TRM_VERDICT_MOVE;
+    return d->gives_back && p->votes < 1 + p->spec.cooldown && !p->worse ? TRM_VERDICT_CONFIRM
+                                                                         : TRM_VERDICT_MOVE;
 }
 
 /* ---- act -------------------------------------------------------------------------------- */
@@ -294,8 +304,16 @@ static void name_ranks(const trm_policy *p, const int64_t *from, const int64_t *
     d->slower = d->rank >= 0 ? p->speed[d->rank].each / each_of_others(p, d->rank) : NAN;
 }
 
+/* What the last move brought: against the window before it, or against the old shares at present speeds, for it is not
+ * to blame for what became slow since. */
+static double brought(const trm_policy *p, double span) {
+    double old = trm_balance_makespan(p->spec.ranks, p->speed, p->before);
+    return (fmax(p->span_before, isfinite(old) ? old : 0) - span) / (p->span_before + p->rest_before);
+}
+
 trm_status trm_policy_decide(trm_policy *p, const trm_policy_seen *seen, trm_decision *out) {
     double span = slowest(p, seen), rest = fmax(seen->step - span, 0);
+    p->worse = span > 1.1 * p->forecast; /* never, where there is none */
     learn(p, seen);
     TRM_TRY(trm_balance_shares(p->spec.ranks, p->speed, p->cap, p->spec.total, p->now, p->best));
     *out = (trm_decision){.counts = p->now, .speed = p->speed, .promised = NAN, .brought = NAN};
@@ -307,7 +325,7 @@ trm_status trm_policy_decide(trm_policy *p, const trm_policy_seen *seen, trm_dec
     out->gives_back = gives_back(p);
     if (p->judge) {
         out->promised = p->promised;
-        out->brought = (p->span_before - span) / (p->span_before + p->rest_before);
+        out->brought = brought(p, span);
     }
     out->verdict = weigh(p, seen, out);
     if (!trm_verdict_moves(out->verdict) && reprobe(p)) out->verdict = TRM_VERDICT_REPROBE;

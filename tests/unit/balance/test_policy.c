@@ -177,7 +177,7 @@ static void a_cooldown_follows_a_move(void **state) {
     open_world(&w, 3, 90, s);
     w.each[1] = 0.002;
     assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
-    w.each[2] = 0.004; /* another one: its time has to come */
+    w.each[2] = 0.0008; /* work for it: its time has to come */
     assert_int_equal(turn(&w), TRM_VERDICT_COOLDOWN);
     assert_int_equal(turn(&w), TRM_VERDICT_COOLDOWN);
     assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
@@ -276,20 +276,35 @@ static void a_dry_run_keeps_the_shares(void **state) {
     trm_policy_free(w.policy);
 }
 
-/* Noise that would explain the gain is no reason to move. */
+/* Noise that would explain the gain is no reason to move, unless the gain is twice the threshold. */
 static void noise_raises_the_threshold(void **state) {
     (void)state;
     world w;
-    open_world(&w, 2, 60, usual());
-    w.each[1] = 0.0013;
-    trm_measure m[2] = {{compute_of(&w, 0), w.fixed, 0}, {compute_of(&w, 1), w.fixed, 0}};
     double noise[2] = {0.2, 0.2};
-    trm_policy_seen seen = {.step = 0.04, .rank = m, .noise = noise, .updates = 100, .left = 1000};
-    assert_ok(trm_policy_decide(w.policy, &seen, &w.d));
-    assert_int_equal(w.d.verdict, TRM_VERDICT_SMALL);
-    noise[0] = noise[1] = 0.01;
-    assert_ok(trm_policy_decide(w.policy, &seen, &w.d));
-    assert_int_equal(w.d.verdict, TRM_VERDICT_MOVE);
+    for (int i = 0; i < 3; i++) {
+        open_world(&w, 2, 60, usual());
+        w.each[1] = i < 2 ? 0.00117 : 0.0013; /* gains of 8 % and 13 % */
+        trm_measure m[2] = {{compute_of(&w, 0), w.fixed, 0}, {compute_of(&w, 1), w.fixed, 0}};
+        trm_policy_seen seen = {.step = 0.04, .rank = m, .noise = noise, .updates = 100, .left = 1000};
+        noise[0] = noise[1] = i == 0 ? 0.2 : i == 1 ? 0.01 : 0.2;
+        assert_ok(trm_policy_decide(w.policy, &seen, &w.d));
+        assert_int_equal(w.d.verdict, i == 0 ? TRM_VERDICT_SMALL : TRM_VERDICT_MOVE);
+        trm_policy_free(w.policy);
+    }
+}
+
+/* Another rank that becomes slow is relieved at once: no cooldown, no vote; and the last move is not to blame. */
+static void what_becomes_slow_is_relieved_at_once(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 3, 90, usual());
+    w.each[1] = 0.002;
+    assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
+    w.each[1] = 0.001;
+    w.each[2] = 0.003;
+    assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
+    assert_true(w.d.gives_back || w.n[1] > 18);
+    assert_true(w.n[2] < 15);
     trm_policy_free(w.policy);
 }
 
@@ -362,6 +377,7 @@ int main(void) {
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_dry_run_keeps_the_shares),
         cmocka_unit_test(noise_raises_the_threshold),
+        cmocka_unit_test(what_becomes_slow_is_relieved_at_once),
         cmocka_unit_test(is_deterministic),
         cmocka_unit_test(says_what_it_does),
         cmocka_unit_test(bad_starts_are_refused),
