@@ -134,7 +134,7 @@ YAML
     three --set run.name=dry --set balance.dry_run=true
     is "$rc" 0 "dry run"
     is "$(grep -c '"moved":true' runs/dry/metrics.jsonl)" 0 "a dry run moves nothing"
-    has out 'dry run: ' "and decides aloud"
+    has out 'balance \(dry run\): ' "and decides aloud"
 fi
 
 # ---- refusals ----
