@@ -88,7 +88,7 @@ TRM_API void trm_comm_request_free(trm_comm *c, trm_comm_request *r);
 /* Starts it; the caller must not touch the range until the wait. Never blocks. */
 TRM_API trm_status trm_comm_post(trm_comm *c, trm_comm_request *r);
 /* Returns when the result is in this rank's copy (it may be read and overwritten from then on).  Spins
- * briefly, then yields. */
+ * briefly where the core is its own, then sleeps in naps. */
 TRM_API trm_status trm_comm_wait(trm_comm *c, trm_comm_request *r);
 TRM_API trm_comm_counts trm_comm_count(const trm_comm *c);
 

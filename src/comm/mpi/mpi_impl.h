@@ -111,7 +111,7 @@ struct trm_mpi {
     trm_mpi_topo real;
     trm_mpi_topo flat;                  /* every rank its own node: where there is no window; made when first needed */
     bool no_window;                     /* no buffer goes to a window */
-    int spins;                          /* polls before a wait yields its core */
+    int spins;                          /* polls before a wait looks at the clock; 0: the core is shared, do not spin */
     trm_mpi_head *head;                 /* NULL without a window */
     trm_mpi_slots slots;
     trm_mpi_request *first, *last;      /* posted requests, in order */
@@ -163,7 +163,7 @@ trm_status trm_mpi_wait(trm_comm *c, trm_comm_request *r);
 /* Sums what peers wait for, as far as possible without waiting, at most one piece of each request. */
 bool trm_mpi_help(trm_mpi *m);
 
-/* Patience of a waiting rank: spin, then yield, then sleep; anew after each thing that moved. */
+/* Patience of a waiting rank: spin, then sleep in naps; anew after each thing that moved. */
 typedef struct trm_mpi_patience {
     int spins, polls;
     double start, quiet, now;           /* since it waits, since nothing moves; 0: not looked at yet */

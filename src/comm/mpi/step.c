@@ -26,7 +26,10 @@
 #define TIMED_ELEMENTS 4096
 
 #define BYTES_PER_SPIN 512
-#define YIELD_S 2e-3
+/* A rank with a core of its own spins so long before it sleeps; one that shares its core sleeps at once.  Nobody yields: since
+ * Linux 6.18 who yields forfeits its turn, and is late when its peers wait for it. */
+#define SPIN_S 200e-6
+#define PAUSES 16
 #define NAP_S 30e-6
 
 /* ---- plan ----------------------------------------------------------------------------------- */
@@ -278,8 +281,8 @@ void trm_mpi_relax(trm_mpi_patience *p) {
     p->now = trm_now();
     if (p->start == 0) p->start = p->now;
     if (p->quiet == 0) p->quiet = p->now;
-    if (p->now - p->quiet < YIELD_S)
-        sched_yield();
+    if (p->spins > 0 && p->now - p->quiet < SPIN_S)
+        for (int i = 0; i < PAUSES; i++) pause_core();
     else
         trm_sleep(NAP_S);
 }
