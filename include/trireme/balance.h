@@ -82,11 +82,16 @@ typedef struct trm_window {
     double open_s;                  /* wall time and updates of the open block */
     int64_t open_updates;
     struct trm_window_block *block; /* [TRM_WINDOW_BLOCKS] */
-    double *open, *sum;             /* [ranks * 3], [TRM_WINDOW_BLOCKS * ranks * 3]: compute, fixed, cpu */
+    double *open, *sum;             /* [ranks * parts], [TRM_WINDOW_BLOCKS * ranks * parts] */
 } trm_window;
 
 /* Of one update of one rank, in seconds. */
-typedef struct trm_measure { double compute, fixed, cpu; } trm_measure;  /* fixed: of compute, what does not depend on the share */
+typedef struct trm_measure {
+    double compute;                 /* wall time of its own work */
+    double fixed;                   /* of compute, what does not depend on the share */
+    double cpu;                     /* of its thread, in the whole update */
+    double delay;                   /* its thread was ready and had no core, in the whole update */
+} trm_measure;
 
 TRM_API trm_status trm_window_open(int ranks, trm_window *w);
 TRM_API void trm_window_free(trm_window *w);
@@ -95,7 +100,8 @@ TRM_API void trm_window_reset(trm_window *w, int64_t skip);
 TRM_API void trm_window_add(trm_window *w, double seconds, const trm_measure *rank);
 /* Enough to decide on: at least five blocks. */
 TRM_API bool trm_window_is_full(const trm_window *w);
-/* A rank's measures, each on its own: the median over the blocks; of compute the middle of median and upper quartile; *noise (may be NULL): standard error of compute as a share of it. */
+/* A rank's measures, each on its own: the median over the blocks; of compute the middle of median and upper
+ * quartile.  A rank that shares its core works off credit from its waits: its compute is never less than CPU time and delay; *noise (may be NULL): standard error of compute as a share of it. */
 TRM_API trm_measure trm_window_rank(const trm_window *w, int rank, double *noise);
 /* Median over the blocks of the wall time of an update. */
 TRM_API double trm_window_step(const trm_window *w);

@@ -23,10 +23,11 @@ typedef struct trm_note {
     int64_t update;
     float compute_s, wait_s, data_s, cpu_s;     /* of that step */
     float fixed_s;                  /* of compute_s: the update of the weights, which does not depend on the share */
+    float delay_s;                  /* the thread was ready and had no core */
     uint32_t memory_mib;
     uint16_t status;                /* trm_status of the rank */
     uint16_t orders;                /* TRM_ORDER_* bits seen by the rank */
-    uint8_t spare[28];
+    uint8_t spare[24];
 } trm_note;
 _Static_assert(sizeof(trm_note) == 64, "a note is 64 bytes");
 enum { TRM_ORDER_STOP = 1, TRM_ORDER_CHECKPOINT = 2 };

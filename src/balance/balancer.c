@@ -344,7 +344,7 @@ static void fill_window(trm_balancer *b) {
         for (int r = 0; r < b->spec.ranks; r++) {
             const block *one = &b->all[r].block[i];
             wall += one->wall / b->spec.ranks;
-            b->measure[r] = (trm_measure){one->compute, 0, one->cpu};
+            b->measure[r] = (trm_measure){.compute = one->compute, .cpu = one->cpu};
         }
         trm_window_add(&b->window, wall, b->measure);
     }

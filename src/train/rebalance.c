@@ -253,7 +253,7 @@ void trm_rebalance_note(trm_run *r, const trm_note *all) {
     trm_rebalance *b = &r->balance;
     if (!b->policy) return;
     for (int i = 0; i < r->engine.ranks; i++)
-        b->measure[i] = (trm_measure){all[i].compute_s, all[i].fixed_s, all[i].cpu_s};
+        b->measure[i] = (trm_measure){all[i].compute_s, all[i].fixed_s, all[i].cpu_s, all[i].delay_s};
     trm_window_add(&b->window, b->wall[all[0].update % TRM_UNDER_WAY], b->measure);
 }
 
@@ -266,6 +266,7 @@ static void record_ranks(trm_run *r, const trm_decision *d) {
         trm_record_open(m, NULL, '{');
         trm_record_num(m, "compute_s", r->balance.measure[i].compute);
         trm_record_num(m, "cpu_s", r->balance.measure[i].cpu);
+        trm_record_num(m, "delay_s", r->balance.measure[i].delay);
         trm_record_num(m, "noise", r->balance.noise[i]);
         trm_record_num(m, "fixed_s", d->speed[i].fixed);
         trm_record_num(m, "each_s", d->speed[i].each);

@@ -93,7 +93,7 @@ static uint32_t memory_mib(trm_run *r) {
 }
 
 static trm_note note_of(trm_run *r, const trm_runner_times *a, const trm_runner_times *b, double data_s,
-                        double cpu_s) {
+                        double cpu_s, double delay_s) {
     double compute =
         b->load - a->load + b->forward - a->forward + b->backward - a->backward + b->update - a->update;
     return (trm_note){.update = r->pos.update,
@@ -101,6 +101,7 @@ static trm_note note_of(trm_run *r, const trm_runner_times *a, const trm_runner_
                       .wait_s = (float)(b->wait - a->wait),
                       .data_s = (float)data_s,
                       .cpu_s = (float)cpu_s,
+                      .delay_s = (float)delay_s,
                       .fixed_s = (float)(b->update - a->update),
                       .memory_mib = memory_mib(r),
                       .orders = trm_signals_seen() > 0 ? TRM_ORDER_STOP : 0};
@@ -138,7 +139,7 @@ static void add_time(trm_run *r, double seconds) {
 static trm_status one_update(trm_run *r) {
     trm_slot slot;
     trm_step_result s;
-    double began = trm_now(), cpu = trm_thread_cpu(), data_s = 0;
+    double began = trm_now(), cpu = trm_thread_cpu(), delay = trm_thread_delay(), data_s = 0;
     trm_runner_times before = trm_runner_time(r->engine.runner);
     TRM_TRY(trm_run_alone(r, trm_feed_next(r->feed, &slot, &data_s)));
     trm_step step = {
@@ -156,7 +157,7 @@ static trm_status one_update(trm_run *r) {
     if (!s.finite) TRM_TRY(not_finite(r, &slot, &s));
     trm_feed_release(r->feed, &slot);
     trm_runner_times after = trm_runner_time(r->engine.runner);
-    trm_note note = note_of(r, &before, &after, data_s, trm_thread_cpu() - cpu);
+    trm_note note = note_of(r, &before, &after, data_s, trm_thread_cpu() - cpu, trm_thread_delay() - delay);
     return exchange_notes(r, &note);
 }
 
