@@ -51,6 +51,7 @@ static trm_status prepare(trm_run *r) {
     r->state_before = trm_alloc(state + 1, "running statistics");
     if (!r->tally.rank || !r->state_before) return TRM_MEMORY;
     for (int i = 0; i < e->ranks; i++) r->tally.rank[i].host = trm_comm_host(e->comm, i);
+    TRM_TRY(trm_layers_open(e, &r->layers));
     TRM_TRY(count_updates(r));
     r->has_exam = e->valid != NULL && e->job->train.valid_every.unit != TRM_UNIT_NEVER;
     return r->has_exam ? trm_exam_open(e, e->valid, &r->exam) : TRM_OK;
@@ -202,12 +203,26 @@ static trm_status open_folder(trm_run *r, const char *from, bool same) {
 
 /* ---- begin and end ---- */
 
+/* A rate that the run does not come to is seldom meant. */
+static void warn_of_schedule(const trm_run *r) {
+    const trm_schedule_spec *s = &r->engine.job->train.schedule;
+    if (s->warmup > r->total)
+        trm_log(TRM_LOG_WARN,
+                "train.schedule.warmup is %lld updates, the run has %lld: the rate never comes to lr",
+                (long long)s->warmup, (long long)r->total);
+    else if (s->kind == TRM_LR_WSD && s->decay > r->total - s->warmup)
+        trm_log(TRM_LOG_WARN,
+                "train.schedule.decay is %lld updates, behind the warm-up are %lld: the decay begins with it",
+                (long long)s->decay, (long long)(r->total - s->warmup));
+}
+
 static void say_start(const trm_run *r) {
     const trm_engine *e = &r->engine;
     const trm_data_info *d = trm_dataset_info(e->train);
     trm_str table = {0};
     char x[80];
     if (e->rank != 0) return;
+    warn_of_schedule(r);
     trm_job_table(e->job, &table);
     trm_run_say_lines(e, trm_str_get(&table));
     trm_str_free(&table);
@@ -218,8 +233,9 @@ static void say_start(const trm_run *r) {
     trm_run_say(e, "model: %lld parameters", (long long)trm_graph_param_count(e->graph));
     trm_run_say(e, "device: %s, %d thread%s a rank", e->device->about, e->threads, e->threads > 1 ? "s" : "");
     trm_run_say(e, "ranks: %s", trm_comm_about(e->comm));
-    trm_run_say(e, "%lld updates of %lld samples, %lld an epoch", (long long)r->total,
-                (long long)e->job->train.batch, (long long)r->per_epoch);
+    trm_run_say(e, "%lld update%s of %lld sample%s, %lld an epoch", (long long)r->total,
+                r->total == 1 ? "" : "s", (long long)e->job->train.batch, e->job->train.batch == 1 ? "" : "s",
+                (long long)r->per_epoch);
 }
 
 static trm_status begin(trm_run *r, char from[TRM_RUN_PATH]) {
@@ -263,6 +279,7 @@ void trm_run_end(trm_run *r) {
     trm_feed_close(r->feed);
     trm_splits_close(&r->splits);
     trm_rebalance_close(&r->balance);
+    trm_layers_close(&r->layers);
     trm_free(r->caps);
     trm_notes_close(r->engine.comm, &r->notes);
     trm_folder_close(&r->folder);

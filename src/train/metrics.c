@@ -21,6 +21,7 @@ void trm_tally_note(trm_run *r, const trm_note *all) {
         w->wait_s += all[i].wait_s;
         w->data_s += all[i].data_s;
         w->cpu_s += all[i].cpu_s;
+        w->delay_s += all[i].delay_s;
         w->memory_mib = trm_max64(w->memory_mib, all[i].memory_mib);
     }
 }
@@ -108,6 +109,7 @@ static void ranks_record(trm_record *m, const trm_why_rank *rank, int n) {
         trm_record_num(m, "wait_s", rank[i].wait_s);
         trm_record_num(m, "data_s", rank[i].data_s);
         trm_record_num(m, "cpu_s", rank[i].cpu_s);
+        trm_record_num(m, "delay_s", rank[i].delay_s);
         trm_record_int(m, "memory_mib", rank[i].memory_mib);
         trm_record_close(m, '}');
     }

@@ -16,6 +16,9 @@ static bool follows(const trm_run *r) {
 
 /* ---- caps ---- */
 
+/* Slots are there from the start: so many times an equal share is the most that a rank may come to hold. */
+#define MOST_SHARES 4
+
 /* Half of what is free on the node, cut over its ranks, holds slots of the feed and activations. */
 static int64_t own_cap(const trm_engine *e, int64_t total) {
     const trm_data_info *d = trm_engine_data(e);
@@ -24,12 +27,21 @@ static int64_t own_cap(const trm_engine *e, int64_t total) {
     double slots = (double)((TRM_FEED_DEPTH + 1) * k * (d->x_stride + d->y_stride));
     double arena = (double)trm_runner_arena_bytes(e->runner) / (double)equal;
     double most = room / (slots + arena + 1);
-    return most < (double)total ? trm_max64((int64_t)most, equal) : total;
+    most = fmax(fmin(most, MOST_SHARES * (double)equal), (double)equal);
+    return most < (double)total ? (int64_t)most : total;
 }
 
-trm_status trm_rebalance_caps(const trm_engine *e, int64_t total, int64_t *caps) {
-    int64_t mine = own_cap(e, total);
-    return trm_comm_allgather(e->comm, &mine, sizeof mine, caps);
+/* Shares that are known to come have to fit, whatever they take. */
+static trm_status find_caps(trm_run *r) {
+    const trm_moves *m = &r->balance.replay;
+    int n = r->engine.ranks;
+    int64_t mine = own_cap(&r->engine, trm_splits_total(r));
+    TRM_TRY(trm_comm_allgather(r->engine.comm, &mine, sizeof mine, r->caps));
+    for (int i = 0; i < n; i++) {
+        r->caps[i] = trm_max64(r->caps[i], trm_splits_now(r)->counts[i]);
+        for (int64_t k = 0; k < m->n; k++) r->caps[i] = trm_max64(r->caps[i], m->counts[k * n + i]);
+    }
+    return TRM_OK;
 }
 
 /* ---- move: all ranks ---- */
@@ -222,7 +234,7 @@ static trm_status open_all(trm_run *r, const char *from, double *weights) {
     double begun = trm_now();
     TRM_TRY(trm_comm_agree(r->engine.comm, trm_splits_open(r, known ? weights : NULL)));
     b->cost = trm_now() - begun;
-    TRM_TRY(trm_rebalance_caps(&r->engine, trm_splits_total(r), r->caps));
+    TRM_TRY(find_caps(r));
     b->measures = follows(r);
     if (b->measures) TRM_TRY(trm_comm_agree(r->engine.comm, open_policy(r)));
     if (probed) say_probe(r);

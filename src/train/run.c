@@ -188,10 +188,11 @@ static trm_status validate(trm_run *r, bool *is_best) {
     return TRM_OK;
 }
 
-static void close_epoch(trm_run *r) {
+static trm_status close_epoch(trm_run *r) {
     trm_metric_epoch(r);
     trm_progress_epoch(r);
     trm_tally_reset(r);
+    return trm_layers_epoch(r);
 }
 
 static trm_status stopped(trm_run *r) {
@@ -206,7 +207,7 @@ static trm_status boundary(trm_run *r) {
     if (ends) TRM_TRY(flush_notes(r));
     if (r->has_exam && is_due(r, r->engine.job->train.valid_every)) TRM_TRY(validate(r, &is_best));
     if (r->valid_is_new && !ends) trm_progress_valid(r);
-    if (ends) close_epoch(r);
+    if (ends) TRM_TRY(close_epoch(r));
     bool stop = r->stop && !is_over(r);
     if (!stop && !is_over(r)) TRM_TRY(trm_rebalance_boundary(r, epoch_ends(r)));
     if (is_best || stop || is_due(r, r->engine.job->checkpoint.every)) TRM_TRY(trm_run_save(r));

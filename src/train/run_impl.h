@@ -7,6 +7,7 @@
  * rebalance  measures, decides, and changes the split
  * notes    what ranks say to each other after each update, one step late
  * folder   the run's folder, its lock and metrics.jsonl (rank 0)
+ * layers   what each layer took on each rank
  * tally    sums of an epoch
  * why      where the time of an epoch went
  */
@@ -181,8 +182,6 @@ typedef struct trm_rebalance {
  * Collective, agreed. */
 trm_status trm_rebalance_open(trm_run *r, const char *from);
 void trm_rebalance_close(trm_rebalance *b);
-/* Most samples of a full micro-batch that this rank can hold, and what all ranks can. Collective. */
-trm_status trm_rebalance_caps(const trm_engine *e, int64_t total, int64_t *caps);
 /* All ranks' notes of one update. */
 void trm_rebalance_note(trm_run *r, const trm_note *all);
 /* Between two updates.  ends: an epoch (or the run) ends here.  Collective. */
@@ -192,12 +191,23 @@ trm_status trm_probe_speeds(trm_engine *e, int64_t samples, double *speed);
 /* Do the ranks compute on the same hardware, with as many threads? Collective. */
 trm_status trm_probe_alike(const trm_engine *e, bool *alike);
 
+/* ---- layers ---- */
+
+typedef struct trm_layer_times {
+    int nodes;
+    double *before, *mine, *all;    /* [2 * nodes], [2 * nodes], [ranks][2 * nodes]: forward of each node, then backward */
+} trm_layer_times;
+trm_status trm_layers_open(const trm_engine *e, trm_layer_times *t);
+void trm_layers_close(trm_layer_times *t);
+/* Gathers and records what layers took since the last call. Collective. */
+trm_status trm_layers_epoch(trm_run *r);
+
 /* ---- why ---- */
 
 typedef struct trm_why_rank {
     const char *host;
     int64_t share;                  /* samples of a full batch */
-    double compute_s, wait_s, data_s, cpu_s;
+    double compute_s, wait_s, data_s, cpu_s, delay_s;
     int64_t memory_mib;
 } trm_why_rank;
 /* Where the time went: a table, and one sentence on the largest loss of time.  Pure. */
@@ -235,6 +245,7 @@ struct trm_run {
     bool has_exam;
     trm_splits splits;
     trm_rebalance balance;
+    trm_layer_times layers;
     int64_t *caps;                  /* [ranks]: most samples of a full micro-batch that a rank can hold */
     trm_feed *feed;
     trm_notes notes;

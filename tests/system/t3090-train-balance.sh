@@ -88,6 +88,16 @@ for u in 5 9 13; do
 done
 is "$(grep -o '"samples":200,"seconds"' runs/mlp3/metrics.jsonl | wc -l)" 3 "each epoch has each sample once"
 
+# One of six ranks gets all, in turn.
+moves six 6 16 1 60 3
+for i in 0 1 2 3 4 5; do sed -i "$((i + 2))s/\"shares\":.*/\"shares\":[$(for k in 0 1 2 3 4 5; do printf '%s%d' "$([ $k = 0 ] || echo ,)" $((k == i ? 16 : 0)); done)]}/" six/metrics.jsonl; done
+on 0 train mlp.yaml --set run.name=one --dump-losses one
+on 6 train mlp.yaml --set run.name=six-ranks --set balance='{mode: replay, from: six}' --dump-losses l
+is "$rc" 0 "six ranks, one of which has all"
+[ "$rc" = 0 ] || cat err
+close_losses one l 1e-5
+ok $? "the same losses"
+
 # A stop in the middle, and on: with the record, and with what the run itself wrote.
 on 3 train mlp.yaml --set run.name=part --set balance.mode=replay --set balance.from=mlp-moves3 --set train.epochs=2 --dump-losses first
 on 3 train mlp.yaml --set run.name=part --set balance.mode=replay --set balance.from=mlp-moves3 --resume --dump-losses rest
