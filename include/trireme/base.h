@@ -123,6 +123,9 @@ TRM_API void trm_str_addn(trm_str *s, const char *bytes, size_t n);
 TRM_API const char *trm_str_get(const trm_str *s);      /* "" when empty */
 TRM_API void trm_str_free(trm_str *s);
 
+/* Control characters become '?': names out of files must neither break a line nor speak to a terminal. */
+TRM_API void trm_one_line(char *text);
+
 /* The nearest of `names` (NULL-terminated) by edit distance, or NULL when none is near. */
 TRM_API const char *trm_nearest(const char *word, const char *const *names);
 /* "1.5 GiB"; buf of >= 16 bytes. Returns buf. */

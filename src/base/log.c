@@ -30,6 +30,7 @@ void trm_log(trm_log_level level, const char *fmt, ...) {
     int wanted = vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     if (wanted >= LINE_BYTES) memcpy(line + LINE_BYTES - 4, "...", 4);
+    trm_one_line(line);
     pthread_mutex_lock(&lock);
     if (sink && (int)level <= atomic_load(&threshold)) sink(sink_ctx, level, line);
     pthread_mutex_unlock(&lock);

@@ -38,6 +38,7 @@ static void put(char *dst, size_t cap, const char *fmt, va_list ap) {
     int saved = errno;
     int wanted = vsnprintf(fresh, cap, fmt, ap);
     mark_cut(fresh, cap, wanted);
+    trm_one_line(fresh);
     memcpy(dst, fresh, cap);
     errno = saved;
 }

@@ -198,3 +198,8 @@ bool trm_parse_double(const char *text, double *out) {
     *out = v;
     return true;
 }
+
+void trm_one_line(char *text) {
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < 0x20 || *c == 0x7F) *c = '?';
+}

@@ -101,8 +101,20 @@ static void try_passes_failures_up(void **state) {
     assert_int_equal(try_it(TRM_OK), TRM_RUN);
 }
 
+/* Names out of files may hold anything. */
+static void stays_one_line(void **state) {
+    (void)state;
+    trm_fail(TRM_DATA, "'%s': bad", "a\nb\x1b[31m\tc\x7f \xc3\xa9");
+    assert_string_equal(trm_error_text(), "'a?b?[31m?c? \xc3\xa9': bad");
+    trm_hint("try '%s'", "x\r\ny");
+    assert_string_equal(trm_error_hint(), "try 'x??y'");
+    trm_prefix(TRM_DATA, "%s", "p\n");
+    assert_string_equal(trm_error_text(), "p?: 'a?b?[31m?c? \xc3\xa9': bad");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stays_one_line),
         cmocka_unit_test(names_and_exit_codes),
         cmocka_unit_test(unknown_status_is_no_crash),
         cmocka_unit_test(fail_records_and_returns),
