@@ -130,18 +130,23 @@ static int by_path(const void *a, const void *b) {
     return c ? c : (*x > *y) - (*x < *y);
 }
 
+#define MOST_TWINS 8 /* that are named */
+
 /* Twice the same file is seldom meant, but may be. */
 static trm_status warn_of_twins(const trm_paths *p) {
     const trm_path **sorted = trm_alloc_array((size_t)p->n, sizeof *sorted, "a list of files");
     if (!sorted) return TRM_MEMORY;
     for (int i = 0; i < p->n; i++) sorted[i] = &p->at[i];
     qsort(sorted, (size_t)p->n, sizeof *sorted, by_path);
+    int twins = 0;
     for (int i = 1; i < p->n; i++) {
-        if (strcmp(sorted[i - 1]->path, sorted[i]->path) != 0) continue;
+        if (strcmp(sorted[i - 1]->path, sorted[i]->path) != 0 || ++twins > MOST_TWINS) continue;
         const char *origin = sorted[i]->origin;
         trm_log(TRM_LOG_WARN, "%s%s%s is listed twice: its samples count twice", origin ? origin : "",
                 origin ? ": " : "", sorted[i]->path);
     }
+    if (twins > MOST_TWINS)
+        trm_log(TRM_LOG_WARN, "%d more entries of the list name a file again", twins - MOST_TWINS);
     trm_free(sorted);
     return TRM_OK;
 }
