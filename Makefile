@@ -228,6 +228,8 @@ bench: all $(BENCH_BIN)
 	@for b in $(filter-out %/step,$(BENCH_BIN)); do echo "== $$b"; $$b || exit 1; done
 	@OUT=$(OUT) tests/bench/models
 	@OUT=$(OUT) tests/bench/overlap
+	@OUT=$(OUT) tests/bench/traces
+	@OUT=$(OUT) tests/bench/balance
 
 ## lint: floors, headers, format, cppcheck, banned calls and words
 .PHONY: lint
