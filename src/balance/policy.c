@@ -10,9 +10,12 @@
 #define POINTS 4          /* (units, seconds) that a rank's line is fitted through */
 #define HORIZON_WINDOWS 4 /* a speed is believed to last so many windows */
 #define COST_MARGIN 1.5   /* a move must gain so many times its cost within the horizon */
-#define CALM_WINDOWS 8    /* after so many windows without a rollback the threshold is what it was */
-#define SPREAD 1.5        /* shares that a line is fitted through differ by so much */
-#define MOST_FIXED 0.5    /* a fitted line that says more of a rank's time is fixed is not believed */
+#define FLASH_WINDOWS 2   /* who is fast again within so many windows was slow for a moment only */
+#define MOST_PATIENCE 2
+#define SEVERE 0.4     /* a gain of so much is not waited for */
+#define CALM_WINDOWS 8 /* after so many windows without a rollback the threshold is what it was */
+#define SPREAD 1.5     /* shares that a line is fitted through differ by so much */
+#define MOST_FIXED 0.5 /* a fitted line that says more of a rank's time is fixed is not believed */
 
 typedef struct rank_state {
     trm_series each;                       /* seconds per unit */
@@ -31,6 +34,9 @@ struct trm_policy {
     double threshold;     /* doubles with each rollback */
     int calm, since_move; /* windows since the last rollback, the last move */
     int votes;            /* windows in a row that would give work back */
+    int shed_votes;       /* windows in a row that would take work from a slow rank */
+    int patience;         /* so many of those it takes; rises when a rank was fast again at once */
+    int since_shed;       /* windows since work was last taken from a slow rank */
     bool judge;           /* the next window shows what the last move brought */
     double promised, span_before, rest_before;
     double forecast; /* of the slowest rank's compute in the next window */
@@ -94,6 +100,8 @@ trm_status trm_policy_open(const trm_policy_spec *spec, const int64_t *counts, t
     p->spec.cap = p->cap;
     p->threshold = spec->threshold;
     p->since_move = spec->cooldown;
+    p->since_shed = CALM_WINDOWS;
+    p->patience = 1;
     p->forecast = NAN;
     *out = p;
     return TRM_OK;
@@ -163,6 +171,8 @@ static void learn(trm_policy *p, const trm_policy_seen *seen) {
     p->changed = false;
     for (int r = 0; r < p->spec.ranks; r++) learn_rank(p, r, &seen->rank[r]);
     p->since_move++;
+    /* What stays slow was worth a move: the next one need not be thought over as long. */
+    if (++p->since_shed == CALM_WINDOWS && p->patience > 1) p->patience--;
     if (++p->calm >= CALM_WINDOWS || p->changed) p->threshold = p->spec.threshold;
 }
 
@@ -221,25 +231,43 @@ static double gate(const trm_policy *p, const trm_policy_seen *seen) {
     return fmin(fmax(p->threshold, noise_of(p, seen)), 2 * p->threshold);
 }
 
-/* A rank that became slow is relieved at once, whatever came before. */
-static trm_verdict weigh(trm_policy *p, const trm_policy_seen *seen, const trm_decision *d) {
+/* A rank from which work was just taken is fast again: it had been slow for a moment only. */
+static bool was_a_flash(const trm_policy *p, const trm_decision *d) {
+    return d->gives_back && p->changed && p->since_shed <= FLASH_WINDOWS;
+}
+
+static int votes_needed(const trm_policy *p, const trm_decision *d) {
+    if (!d->gives_back) return d->gain >= SEVERE || p->spec.cooldown == 0 ? 1 : p->patience;
+    return p->worse || was_a_flash(p, d) ? 1 : 1 + p->spec.cooldown;
+}
+
+static void vote(trm_policy *p, const trm_decision *d, bool worth) {
     p->votes = d->gives_back ? p->votes + 1 : 0;
+    p->shed_votes = worth && !d->gives_back ? p->shed_votes + 1 : 0;
+}
+
+/* A rank that became slow is relieved at once, and a flash undone at once, whatever came before. */
+static trm_verdict weigh(trm_policy *p, const trm_policy_seen *seen, const trm_decision *d) {
+    bool worth = d->moved > 0 && d->gain >= gate(p, seen), urgent = p->worse || was_a_flash(p, d);
+    vote(p, d, worth);
     if (failed(p, seen, d)) return TRM_VERDICT_ROLLBACK;
     if (d->moved == 0) return TRM_VERDICT_STAY;
-    if (p->since_move <= p->spec.cooldown && !p->worse) return TRM_VERDICT_COOLDOWN;
-    if (d->gain < gate(p, seen)) return TRM_VERDICT_SMALL;
+    if (p->since_move <= p->spec.cooldown && !urgent) return TRM_VERDICT_COOLDOWN;
+    if (!worth) return TRM_VERDICT_SMALL;
     if (!pays(seen, d->now - d->best)) return TRM_VERDICT_SHORT;
-    return d->gives_back && p->votes < 1 + p->spec.cooldown && !p->worse ? TRM_VERDICT_CONFIRM
-                                                                         : TRM_VERDICT_MOVE;
+    int votes = d->gives_back ? p->votes : p->shed_votes;
+    return votes < votes_needed(p, d) ? TRM_VERDICT_CONFIRM : TRM_VERDICT_MOVE;
 }
 
 /* ---- act -------------------------------------------------------------------------------- */
 
-static void take(trm_policy *p, const int64_t *counts) {
+/* back: who loses units now only had them in keeping, and gave away nothing of its own. */
+static void take(trm_policy *p, const int64_t *counts, bool back) {
     size_t bytes = (size_t)p->spec.ranks * sizeof *counts;
     for (int r = 0; r < p->spec.ranks; r++) {
         p->rank[r].gave_before = p->rank[r].gave;
-        if (counts[r] != p->now[r]) p->rank[r].gave = counts[r] < p->now[r];
+        if (counts[r] > p->now[r]) p->rank[r].gave = false;
+        if (counts[r] < p->now[r] && !back) p->rank[r].gave = true;
     }
     memcpy(p->before, p->now, bytes);
     memcpy(p->now, counts, bytes);
@@ -265,7 +293,19 @@ static bool reprobe(trm_policy *p) {
     return true;
 }
 
+/* What a move teaches about the next one. */
+static void remember(trm_policy *p, const trm_decision *d) {
+    if (d->verdict != TRM_VERDICT_MOVE) return;
+    if (was_a_flash(p, d)) {
+        if (p->since_shed == 1 && p->patience < MOST_PATIENCE) p->patience++;
+        p->since_shed = CALM_WINDOWS; /* what was undone proves nothing later */
+    }
+    if (!d->gives_back) p->since_shed = 0;
+    p->shed_votes = 0;
+}
+
 static void act(trm_policy *p, trm_decision *d, double span, double rest) {
+    remember(p, d);
     p->judge = d->verdict == TRM_VERDICT_MOVE;
     if (p->judge) {
         p->promised = d->gain;
@@ -277,7 +317,7 @@ static void act(trm_policy *p, trm_decision *d, double span, double rest) {
         p->calm = 0;
         memcpy(p->best, p->before, (size_t)p->spec.ranks * sizeof *p->best);
     }
-    if (trm_verdict_moves(d->verdict)) take(p, p->best);
+    if (trm_verdict_moves(d->verdict)) take(p, p->best, d->gives_back && d->verdict == TRM_VERDICT_MOVE);
     if (d->verdict == TRM_VERDICT_REPROBE) {
         p->since_move = p->spec.cooldown; /* what it shows may be acted on at once */
         for (int r = 0; r < p->spec.ranks; r++) p->rank[r].gave = p->rank[r].gave_before && p->before[r] > 0;

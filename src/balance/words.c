@@ -57,7 +57,7 @@ void trm_decision_words(const trm_decision *d, const char *host, const char *uni
     shift(d, host, unit, false, out);
     static const char *const why[] = {[TRM_VERDICT_SMALL] = "too little to move",
                                       [TRM_VERDICT_SHORT] = "less than a move costs in the time left",
-                                      [TRM_VERDICT_CONFIRM] = "if the next window says so too",
+                                      [TRM_VERDICT_CONFIRM] = "if the next windows say so too",
                                       [TRM_VERDICT_COOLDOWN] = "too soon behind the last move"};
     trm_str_add(out, ": %s", why[d->verdict]);
 }

@@ -158,8 +158,7 @@ static void a_recovered_rank_gets_its_work_back_slowly(void **state) {
     open_world(&w, 2, 60, usual());
     w.each[1] = 0.002;
     assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
-    turn(&w);
-    turn(&w);
+    for (int i = 0; i < 4; i++) turn(&w);
     w.each[1] = 0.001;
     assert_int_equal(turn(&w), TRM_VERDICT_CONFIRM);
     assert_int_equal(turn(&w), TRM_VERDICT_MOVE);
@@ -308,6 +307,25 @@ static void what_becomes_slow_is_relieved_at_once(void **state) {
     trm_policy_free(w.policy);
 }
 
+/* Slow for one window out of four: the first time work moves and comes back at once, then it stays where it is; what stays slow is
+ * relieved all the same. */
+static void flashes_are_learned(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 2, 60, usual());
+    for (int i = 0; i < 40; i++) {
+        w.each[1] = i % 4 == 1 ? 0.002 : 0.001;
+        turn(&w);
+        if (i == 2) assert_int_equal(w.moves, 2);
+    }
+    assert_int_equal(w.moves, 2);
+    assert_int_equal(w.n[0], 30);
+    w.each[1] = 0.002;
+    for (int i = 0; i < 3; i++) turn(&w);
+    assert_int_equal(w.n[0], 40);
+    trm_policy_free(w.policy);
+}
+
 /* Equal calls give equal decisions, to the bit. */
 static void is_deterministic(void **state) {
     (void)state;
@@ -378,6 +396,7 @@ int main(void) {
         cmocka_unit_test(a_dry_run_keeps_the_shares),
         cmocka_unit_test(noise_raises_the_threshold),
         cmocka_unit_test(what_becomes_slow_is_relieved_at_once),
+        cmocka_unit_test(flashes_are_learned),
         cmocka_unit_test(is_deterministic),
         cmocka_unit_test(says_what_it_does),
         cmocka_unit_test(bad_starts_are_refused),
