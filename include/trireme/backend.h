@@ -42,7 +42,10 @@ typedef struct trm_step {
 
 /* ---- ops ---------------------------------------------------------------------------- */
 
-typedef enum trm_act { TRM_ACT_NONE, TRM_ACT_RELU, TRM_ACT_GELU, TRM_ACT_GELU_TANH, TRM_ACT_TANH, TRM_ACT_SIGMOID } trm_act;
+typedef enum trm_act { TRM_ACT_NONE, TRM_ACT_RELU, TRM_ACT_GELU, TRM_ACT_GELU_TANH, TRM_ACT_TANH, TRM_ACT_SIGMOID, TRM_ACT_SILU, TRM_ACT_COUNT } trm_act;
+/* Whether the slope of an activation needs its input; that of the others follows from the output. */
+static inline bool trm_act_from_input(trm_act a) { return a == TRM_ACT_GELU || a == TRM_ACT_GELU_TANH || a == TRM_ACT_SILU; }
+
 typedef enum trm_pool_mode { TRM_POOL_MAX, TRM_POOL_AVG } trm_pool_mode;   /* avg: padding is not counted */
 typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm_optimizer_kind;
 
@@ -54,7 +57,7 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
  *               pass, from desc.raw_type, raw sample order desc.raw_hwc ? (H,W,C) : canonical.  Token target
  *               (desc.out_tokens): int32 ids.
  * LOAD_Y        step.y_raw likewise -> Y: int32 classes/tokens (desc.out_tokens) or float targets.
- * LINEAR_FWD    Y = act(X W^T + [B] + [RES]); rows = n * (in count / last dim).  act GELU*: PRE receives the
+ * LINEAR_FWD    Y = act(X W^T + [B] + [RES]); rows = n * (in count / last dim).  act GELU*, SILU: PRE receives the
  *               pre-activation (always bound then).  RES and act exclude each other except that RES is added before NONE.
  *               in = (...,I) with last dim I, out = (...,O).
  * LINEAR_BWD_X  DX (acc)= DY W.  The backward of LINEAR and CONV ignores desc.act: an ACT_BWD before it has applied it to DY.
@@ -72,11 +75,18 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
  * BN_GRAD_APPLY DX (acc)= w/sd * (dy - sum_dy/m - xhat*sum_dyx/m), m = STAT's count.  Needs X, STAT, DY, GSTAT, W.
  * LN_FWD        Y = layer norm of X over the last dim, [W], [B]; SAVED keeps mean and 1/sd per row
  * LN_BWD        DX (acc), [DW], [DB] <- DY, X, W, SAVED.  desc.accumulate is for DX, desc.accumulate_w for DW, DB.
- * ACT_FWD       Y = act(X);  ACT_BWD  DX (acc)= DY * act'(…): RELU, TANH, SIGMOID from Y; GELU* from X.
+ * GN_FWD        Y = group norm of X: channels in desc.groups groups, each normalised over its pixels and channels of one sample; [W], [B]
+ *               per channel; SAVED keeps mean and 1/sd per sample and group.  X an image or features (F)
+ * GN_BWD        DX (acc), [DW], [DB] <- DY, X, W, SAVED.  desc.accumulate is for DX, desc.accumulate_w for DW, DB.
+ * SOFTMAX_FWD   Y = exp(X) / sum of exp(X), over the channels of an image, else over the last dim;  SOFTMAX_BWD  DX (acc) <- DY, Y
+ * ACT_FWD       Y = act(X);  ACT_BWD  DX (acc)= DY * act'(…): RELU, TANH, SIGMOID from Y; GELU*, SILU from X.
  *               DX may be DY itself (in place) when not acc.
  * DROPOUT_FWD   Y = X * mask / (1-p), mask from Philox(seed, DROPOUT, layer, update, sample, canonical element);
  *               DROPOUT_BWD  DX (acc)= DY * same mask.  X may be Y, DX may be DY.  eval: the plan leaves it out.
  * FLATTEN_FWD   Y (canonical C*H*W order) <- X (H,W,C);  FLATTEN_BWD  DX (acc) <- DY.  (shape change only)
+ * UNFLATTEN_FWD Y (H,W,C) <- X (canonical C*H*W order);  UNFLATTEN_BWD  DX (acc) <- DY
+ * CONCAT_FWD    channels desc.at and following of Y = X; the others stay as they are.  Channels are those of an image, else the last
+ *               dim; in and out agree in all other dims.  CONCAT_BWD  DX (acc)= those channels of DY
  * EMBED_FWD     Y[t] = W[X[t]] (X int32 (T), out (T,C), W has desc.count rows: the vocabulary);  EMBED_BWD  DW (acc)= ...
  *               (not acc: all desc.count rows are written).  A token outside [0, count) fails EMBED_FWD with TRM_DATA.
  * POSEMB_FWD    Y = X + W[0..T) ; X, out (T,C);  POSEMB_BWD  DW (acc)= sum over samples of DY  (dx = dy: no op)
@@ -98,8 +108,10 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
     X(CONV_FWD) X(CONV_BWD_X) X(CONV_BWD_W)                                                 \
     X(POOL_FWD) X(POOL_BWD)                                                                 \
     X(BN_STATS) X(BN_APPLY) X(BN_RUN) X(BN_GRAD_SUMS) X(BN_GRAD_APPLY)                           \
-    X(LN_FWD) X(LN_BWD) X(ACT_FWD) X(ACT_BWD) X(DROPOUT_FWD) X(DROPOUT_BWD)                 \
-    X(FLATTEN_FWD) X(FLATTEN_BWD) X(EMBED_FWD) X(EMBED_BWD) X(POSEMB_FWD) X(POSEMB_BWD)     \
+    X(LN_FWD) X(LN_BWD) X(GN_FWD) X(GN_BWD) X(SOFTMAX_FWD) X(SOFTMAX_BWD)                   \
+    X(ACT_FWD) X(ACT_BWD) X(DROPOUT_FWD) X(DROPOUT_BWD)                 \
+    X(FLATTEN_FWD) X(FLATTEN_BWD) X(UNFLATTEN_FWD) X(UNFLATTEN_BWD)                        \
+    X(CONCAT_FWD) X(CONCAT_BWD) X(EMBED_FWD) X(EMBED_BWD) X(POSEMB_FWD) X(POSEMB_BWD)     \
     X(ATTN_FWD) X(ATTN_BWD) X(ADD_FWD) X(ADD_INTO) X(COPY)                                  \
     X(LOSS_CE) X(LOSS_MSE) X(UPDATE) X(SUMSQ)
 typedef enum trm_op_kind {
@@ -127,11 +139,13 @@ typedef struct trm_op_desc {
     trm_shape in, out;              /* canonical per-sample shapes of X and Y */
     trm_act act;
     bool accumulate;                /* add to DX / DW / DB */
-    bool accumulate_w;              /* LN_BWD only: add to DW, DB */
+    bool accumulate_w;              /* LN_BWD, GN_BWD: add to DW, DB */
     bool train;
     bool bias;                      /* B (or DB) is there */
     bool residual;                  /* RES is there */
     int64_t kernel[2], stride[2], pad[2], groups;
+    int64_t gap[2];                 /* CONV: pixels left out between two of the kernel; PyTorch's dilation - 1 */
+    int64_t at;                     /* CONCAT: first channel */
     trm_pool_mode pool;
     int64_t heads;
     bool causal;

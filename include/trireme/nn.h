@@ -12,7 +12,7 @@
 #include <trireme/backend.h>
 
 #define TRM_NAME_MAX 96
-#define TRM_MAX_INPUTS 4
+#define TRM_MAX_INPUTS 8            /* of a layer that reads several values */
 
 typedef struct trm_graph trm_graph;
 
@@ -36,7 +36,7 @@ typedef enum trm_init {
 typedef struct trm_layer_attr {
     int64_t out;                    /* linear: features; conv2d: channels */
     bool bias;
-    int64_t kernel[2], stride[2], pad[2], groups;
+    int64_t kernel[2], stride[2], pad[2], dilation[2], groups;
     double eps, momentum, p;
     bool sync;                      /* batch_norm: statistics over all ranks */
     bool tanh;                      /* gelu: the tanh form */
@@ -46,10 +46,13 @@ typedef struct trm_layer_attr {
     int init;                       /* trm_init; biases are 0 unless it is TORCH */
     double std;
     double out_std;                 /* attention: `std` of its output projection; 0 = std */
+    bool affine;                    /* group_norm: weight and bias per channel */
+    trm_shape shape;                /* reshape */
+    int n_in;                       /* concat: values that it reads; set by who adds the layer */
     const char *tie;                /* name of the layer whose weight this one uses; NULL = own */
 } trm_layer_attr;
 
-typedef enum trm_attr_kind { TRM_ATTR_INT, TRM_ATTR_PAIR, TRM_ATTR_FLOAT, TRM_ATTR_BOOL, TRM_ATTR_INIT, TRM_ATTR_NAME } trm_attr_kind;
+typedef enum trm_attr_kind { TRM_ATTR_INT, TRM_ATTR_PAIR, TRM_ATTR_FLOAT, TRM_ATTR_BOOL, TRM_ATTR_INIT, TRM_ATTR_NAME, TRM_ATTR_SHAPE } trm_attr_kind;
 /* One key of a layer in the job file. PAIR: one integer or two (height, width). */
 typedef struct trm_attr_def {
     const char *key;
@@ -65,7 +68,7 @@ typedef struct trm_layer_type {
     const char *name;               /* "conv2d" */
     const char *about;
     const trm_attr_def *attrs;      /* ends with key NULL */
-    int inputs;                     /* 1 or 2 */
+    int inputs;                     /* 1 or 2; 0: two or more, attr.n_in of them */
     const char *main_attr;          /* key meant by the short form `linear: 512`; NULL = none */
     /* Adds the layer's node(s) to the graph; `name` is unique; *out gets the id of the node whose value is the layer's. */
     trm_status (*build)(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out);
@@ -85,7 +88,7 @@ typedef enum trm_loss_kind { TRM_LOSS_CROSS_ENTROPY, TRM_LOSS_MSE } trm_loss_kin
 TRM_API trm_status trm_graph_create(const trm_shape *input, bool tokens, trm_graph **out);
 TRM_API void trm_graph_free(trm_graph *g);
 TRM_API int trm_graph_input(const trm_graph *g);                    /* node id of the input, 0 */
-/* Adds a layer.  name: unique, "" = type and number ("linear2").  in: `t->inputs` node ids.  A fault of attributes or shapes is
+/* Adds a layer.  name: unique, "" = type and number ("linear2").  in: `t->inputs` node ids (a->n_in where that is 0).  A fault of attributes or shapes is
  * TRM_JOB with the layer's name, what was seen, what is allowed. */
 TRM_API trm_status trm_graph_add(trm_graph *g, const trm_layer_type *t, const trm_layer_attr *a, const char *name, const int *in, int *out);
 /* Marks the node whose value goes to the loss. The target's shape must fit: checked by trm_graph_check_loss. */

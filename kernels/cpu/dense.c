@@ -49,6 +49,7 @@ TRM_ACT_ROW(bias_tanh, trm_tanhf(v))
 TRM_ACT_ROW(bias_sigmoid, trm_sigmoidf(v))
 TRM_ACT_ROW(bias_gelu, trm_geluf(v))
 TRM_ACT_ROW(bias_gelu_tanh, trm_gelu_tanhf(v))
+TRM_ACT_ROW(bias_silu, trm_siluf(v))
 
 /* Sums of up to SUM_BLOCK columns, four rows at a time.  They stay in the first-level cache; long columns are
  * summed in pieces of SUM_ROWS rows, which keeps rounding small. */

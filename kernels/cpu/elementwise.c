@@ -36,6 +36,7 @@ static inline float tanh_grad(float y, float dy) { return dy * (1 - y * y); }
 static inline float sigmoid_grad(float y, float dy) { return dy * (y * (1 - y)); }
 static inline float gelu_grad(float x, float dy) { return dy * trm_gelu_slope(x); }
 static inline float gelu_tanh_grad(float x, float dy) { return dy * trm_gelu_tanh_slope(x); }
+static inline float silu_grad(float x, float dy) { return dy * trm_silu_slope(x); }
 
 /* `from` is Y where the slope follows from it, else X.  The two loops of a gradient are written out, because a
  * flag inside a long loop would keep it from turning into vector code. */
@@ -62,6 +63,7 @@ ACT(tanh, trm_tanhf)
 ACT(sigmoid, trm_sigmoidf)
 ACT(gelu, trm_geluf)
 ACT(gelu_tanh, trm_gelu_tanhf)
+ACT(silu, trm_siluf)
 
 /* ---- sums and copies ---------------------------------------------------------------- */
 
@@ -102,6 +104,24 @@ void TRM_K(transpose)(const float *x, float *y, int64_t n, int64_t rows, int64_t
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t i = 0; i < n; i++)
         transpose_one(x + i * rows * cols, y + i * rows * cols, rows, cols, accumulate);
+}
+
+/* ---- concat ------------------------------------------------------------------------- */
+
+void TRM_K(columns)(const float *x, int64_t ldx, float *y, int64_t ldy, int64_t rows, int64_t c,
+                    bool accumulate, int threads) {
+    threads = threads_for(rows * c, threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = x + r * ldx;
+        float *to = y + r * ldy;
+        if (accumulate) {
+#pragma omp simd
+            for (int64_t j = 0; j < c; j++) to[j] += from[j];
+        } else {
+            memcpy(to, from, sizeof *to * (size_t)c);
+        }
+    }
 }
 
 /* ---- dropout ------------------------------------------------------------------------ */

@@ -34,6 +34,7 @@
     X(void, bias_sigmoid, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))     \
     X(void, bias_gelu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
     X(void, bias_gelu_tanh, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))   \
+    X(void, bias_silu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
     X(void, column_sums, (float *out, const float *x, int64_t rows, int64_t cols, bool add, int threads))    \
     X(void, pad_rows, (float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum, int threads)) \
     X(void, add_into, (float *y, const float *x, int64_t n, int threads))

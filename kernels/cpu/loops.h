@@ -61,8 +61,9 @@ typedef struct trm_dropout {
     float *y;
 } trm_dropout;
 
-/* act_*: y = act(x); act_*_grad: dx (+)= dy * slope, which follows from Y (relu, tanh, sigmoid) or X (gelu).
+/* act_*: y = act(x); act_*_grad: dx (+)= dy * slope, which follows from Y (relu, tanh, sigmoid) or X (gelu, silu).
  * add: y = a + b, with_relu: max with 0.  transpose: n matrices, y (cols x rows) (+)= x (rows x cols).
+ * columns: c columns of rows that are ldx apart, to rows that are ldy apart.  softmax over rows of c; softmax_back: dx (+)=.
  * In place where shapes agree. */
 #define TRM_KERNELS_ACT(X, name)                                                          \
     X(void, act_##name, (const float *x, float *y, int64_t n, int threads))               \
@@ -70,11 +71,16 @@ typedef struct trm_dropout {
       (const float *from, const float *dy, float *dx, int64_t n, bool accumulate, int threads))
 #define TRM_KERNELS_ELEMENTWISE(X)                                                                            \
     TRM_KERNELS_ACT(X, relu) TRM_KERNELS_ACT(X, tanh) TRM_KERNELS_ACT(X, sigmoid) TRM_KERNELS_ACT(X, gelu)    \
-    TRM_KERNELS_ACT(X, gelu_tanh)                                                                             \
+    TRM_KERNELS_ACT(X, gelu_tanh) TRM_KERNELS_ACT(X, silu)                                                    \
     X(void, add, (const float *a, const float *b, float *y, int64_t n, bool with_relu, int threads))          \
     X(void, copy, (const float *x, float *y, int64_t n, int threads))                                         \
     X(void, transpose,                                                                                        \
       (const float *x, float *y, int64_t n, int64_t rows, int64_t cols, bool accumulate, int threads))        \
+    X(void, columns,                                                                                          \
+      (const float *x, int64_t ldx, float *y, int64_t ldy, int64_t rows, int64_t c, bool accumulate, int threads)) \
+    X(void, softmax, (const float *x, float *y, int64_t rows, int64_t c, int threads))                        \
+    X(void, softmax_back,                                                                                     \
+      (const float *y, const float *dy, float *dx, int64_t rows, int64_t c, bool accumulate, int threads))    \
     X(void, dropout, (const trm_dropout *a))
 
 /* ---- embeddings --------------------------------------------------------------------- */

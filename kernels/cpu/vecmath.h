@@ -1,6 +1,6 @@
 /* vecmath: exp, tanh and friends in float32 as straight-line code without branches or calls, so that a
  * loop over them turns into vector code (without -ffast-math).  Largest errors over all floats, in units
- * in the last place (tests/unit/backend/test_cpu_vecmath.c): exp 1, tanh 2, sigmoid 3; gelu and the slopes
+ * in the last place (tests/unit/backend/test_cpu_vecmath.c): exp 1, tanh 2, sigmoid 3; gelu, silu and the slopes
  * 3e-7 of max(|x|, 1).  exp, tanh and sigmoid of infinities are their limits, NaN gives NaN; results
  * below the smallest normal number are 0.
  *
@@ -132,6 +132,14 @@ static inline float trm_gelu_tanh_slope(float x) {
     float slope, s = trm_sigmoid_slope(x * TRM_FMA(0.071354814f, z, 1.5957691f), &slope);
     float du = TRM_FMA(0.21406444f, z, 1.5957691f);
     return TRM_FMA(slope, x * du, s);
+}
+
+/* silu(x) = x sigmoid(x) and its derivative. */
+static inline float trm_siluf(float x) { return x * trm_sigmoidf(x); }
+
+static inline float trm_silu_slope(float x) {
+    float slope, s = trm_sigmoid_slope(x, &slope);
+    return TRM_FMA(x, slope, s);
 }
 
 #endif

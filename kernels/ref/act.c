@@ -16,13 +16,18 @@ static double gelu_tanh_slope(double x) {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope;
 }
 
+/* silu(x) = x sigmoid(x) (Elfwing, Uchibe, Doya 2018). */
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double silu_slope(double x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
+
 double trm_ref_act_value(trm_ref_act a, double x) {
     switch (a) {
     case TRM_REF_RELU: return x > 0 ? x : (isnan(x) ? x : 0); /* a NaN passes, so that it is seen */
     case TRM_REF_GELU: return gelu(x);
     case TRM_REF_GELU_TANH: return gelu_tanh(x);
     case TRM_REF_TANH: return tanh(x);
-    case TRM_REF_SIGMOID: return 1 / (1 + exp(-x));
+    case TRM_REF_SIGMOID: return sigmoid(x);
+    case TRM_REF_SILU: return x * sigmoid(x);
     }
     return x;
 }
@@ -34,6 +39,7 @@ double trm_ref_act_slope(trm_ref_act a, double x_or_y) {
     case TRM_REF_GELU_TANH: return gelu_tanh_slope(x_or_y);
     case TRM_REF_TANH: return 1 - x_or_y * x_or_y;
     case TRM_REF_SIGMOID: return x_or_y * (1 - x_or_y);
+    case TRM_REF_SILU: return silu_slope(x_or_y);
     }
     return 1;
 }

@@ -1,6 +1,6 @@
-/* conv: cross-correlation in groups, as torch.nn.Conv2d (no dilation):
- *   y[o,oy,ox] = b[o] + sum over i, ky, kx of w[o,i,ky,kx] x[g(o)*I + i, oy*sy + ky - py, ox*sx + kx - px]
- * with I = c/groups channels seen by each output and zero outside of the image. */
+/* conv: cross-correlation in groups, as torch.nn.Conv2d:
+ *   y[o,oy,ox] = b[o] + sum over i, ky, kx of w[o,i,ky,kx] x[g(o)*I + i, oy*sy + ky*dy - py, ox*sx + kx*dx - px]
+ * with the dilation dy, dx (gap + 1), I = c/groups channels seen by each output and zero outside of the image. */
 #include "ref/ref.h"
 
 /* One product of the sum above: which input, weight and output it joins. */
@@ -16,7 +16,8 @@ static void each_tap_of_output(const trm_ref_window *s, tap t, int64_t oy, int64
     for (int64_t i = 0; i < per_group; i++)
         for (int64_t ky = 0; ky < s->kernel[0]; ky++)
             for (int64_t kx = 0; kx < s->kernel[1]; kx++) {
-                int64_t iy = oy * s->stride[0] + ky - s->pad[0], ix = ox * s->stride[1] + kx - s->pad[1];
+                int64_t iy = oy * s->stride[0] + ky * (s->gap[0] + 1) - s->pad[0];
+                int64_t ix = ox * s->stride[1] + kx * (s->gap[1] + 1) - s->pad[1];
                 if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w) continue;
                 t.x = image + (iy * s->w + ix) * s->c + first + i;
                 t.w = ((o * per_group + i) * s->kernel[0] + ky) * s->kernel[1] + kx;

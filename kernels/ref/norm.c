@@ -1,6 +1,6 @@
 /* norm: batch normalisation in four steps (Ioffe, Szegedy 2015; running estimates as
- * torch.nn.BatchNorm2d) and layer normalisation (Ba, Kiros, Hinton 2016; torch.nn.LayerNorm).
- * Both are written over rows of c channels. */
+ * torch.nn.BatchNorm2d), layer normalisation (Ba, Kiros, Hinton 2016; torch.nn.LayerNorm) and group
+ * normalisation (Wu, He 2018; torch.nn.GroupNorm).  All are written over rows of c channels. */
 #include <math.h>
 
 #include "ref/ref.h"
@@ -108,5 +108,87 @@ void trm_ref_ln_bwd_w(const trm_ref_ln *s, const double *x, const double *dy, co
         }
         if (dw) dw[i] = acc ? dw[i] + sum_w : sum_w;
         if (db) db[i] = acc ? db[i] + sum_b : sum_b;
+    }
+}
+
+/* ---- group norm: one sample and group after the other ---- */
+
+typedef struct gn_group {
+    int64_t sample, first, channels; /* first element of the sample; first channel and number of them */
+    double mean, rstd;
+} gn_group;
+
+static gn_group gn_group_of(const trm_ref_gn *s, int64_t sample, int64_t group) {
+    int64_t channels = s->c / s->groups;
+    return (gn_group){.sample = sample * s->pixels * s->c, .first = group * channels, .channels = channels};
+}
+
+/* Element j of the group's pixels * channels. */
+static int64_t gn_at(const trm_ref_gn *s, const gn_group *g, int64_t j) {
+    return g->sample + j / g->channels * s->c + g->first + j % g->channels;
+}
+
+/* Mean and biased variance of the group's pixels and channels. */
+static void gn_moments(const trm_ref_gn *s, gn_group *g, const double *x) {
+    int64_t m = s->pixels * g->channels;
+    double var = 0;
+    g->mean = 0;
+    for (int64_t j = 0; j < m; j++) g->mean += x[gn_at(s, g, j)] / (double)m;
+    for (int64_t j = 0; j < m; j++) {
+        double d = x[gn_at(s, g, j)] - g->mean;
+        var += d * d / (double)m;
+    }
+    g->rstd = 1 / sqrt(var + s->eps);
+}
+
+/* y = w (x - mean)/sqrt(var + eps) + b, w and b per channel. */
+void trm_ref_gn_fwd(const trm_ref_gn *s, const double *x, const double *w, const double *b, double *y,
+                    double *saved) {
+    for (int64_t k = 0; k < s->n * s->groups; k++) {
+        gn_group g = gn_group_of(s, k / s->groups, k % s->groups);
+        gn_moments(s, &g, x);
+        for (int64_t j = 0; j < s->pixels * g.channels; j++) {
+            int64_t i = gn_at(s, &g, j), c = i % s->c;
+            y[i] = (x[i] - g.mean) * g.rstd * (w ? w[c] : 1) + (b ? b[c] : 0);
+        }
+        saved[2 * k] = g.mean;
+        saved[2 * k + 1] = g.rstd;
+    }
+}
+
+/* With g = dy w: dx = 1/sd (g - mean(g) - xhat mean(g xhat)), means over the group. */
+void trm_ref_gn_bwd_x(const trm_ref_gn *s, const double *x, const double *dy, const double *w,
+                      const double *saved, bool acc, double *dx) {
+    for (int64_t k = 0; k < s->n * s->groups; k++) {
+        gn_group g = gn_group_of(s, k / s->groups, k % s->groups);
+        int64_t m = s->pixels * g.channels;
+        double mean = saved[2 * k], rstd = saved[2 * k + 1], mean_g = 0, mean_gx = 0;
+        for (int64_t j = 0; j < m; j++) {
+            int64_t i = gn_at(s, &g, j);
+            double v = dy[i] * (w ? w[i % s->c] : 1);
+            mean_g += v / (double)m;
+            mean_gx += v * (x[i] - mean) * rstd / (double)m;
+        }
+        for (int64_t j = 0; j < m; j++) {
+            int64_t i = gn_at(s, &g, j);
+            double v = dy[i] * (w ? w[i % s->c] : 1),
+                   d = rstd * (v - mean_g - (x[i] - mean) * rstd * mean_gx);
+            dx[i] = acc ? dx[i] + d : d;
+        }
+    }
+}
+
+/* dw = sum over samples and pixels of dy xhat, db = that of dy */
+void trm_ref_gn_bwd_w(const trm_ref_gn *s, const double *x, const double *dy, const double *saved, bool acc,
+                      double *dw, double *db) {
+    for (int64_t c = 0; c < s->c; c++) {
+        double sum_w = 0, sum_b = 0;
+        for (int64_t r = 0; r < s->n * s->pixels; r++) {
+            const double *of = saved + 2 * (r / s->pixels * s->groups + c / (s->c / s->groups));
+            sum_w += dy[r * s->c + c] * (x[r * s->c + c] - of[0]) * of[1];
+            sum_b += dy[r * s->c + c];
+        }
+        if (dw) dw[c] = acc ? dw[c] + sum_w : sum_w;
+        if (db) db[c] = acc ? db[c] + sum_b : sum_b;
     }
 }

@@ -29,6 +29,7 @@ void trm_ref_linear_bwd_w(const trm_ref_dense *s, const double *dy, const double
 typedef struct trm_ref_window {
     int64_t n, c, h, w, o, oh, ow;
     int64_t kernel[2], stride[2], pad[2], groups;
+    int64_t gap[2];                 /* convolution: pixels left out between two of the kernel */
 } trm_ref_window;
 /* b and db may be NULL; weights are (o, c/groups, kh, kw). */
 void trm_ref_conv_fwd(const trm_ref_window *s, const double *x, const double *w, const double *b, double *y);
@@ -78,6 +79,23 @@ void trm_ref_ln_bwd_x(const trm_ref_ln *s, const double *x, const double *dy, co
 void trm_ref_ln_bwd_w(const trm_ref_ln *s, const double *x, const double *dy, const double *saved, bool acc,
                       double *dw, double *db);
 
+/* n samples of `pixels` rows of c channels, in groups; saved: mean and 1/sqrt(var + eps) of each sample and group.
+ * w, b, dw, db may be NULL. */
+typedef struct trm_ref_gn {
+    int64_t n, pixels, c, groups;
+    double eps;
+} trm_ref_gn;
+void trm_ref_gn_fwd(const trm_ref_gn *s, const double *x, const double *w, const double *b, double *y, double *saved);
+void trm_ref_gn_bwd_x(const trm_ref_gn *s, const double *x, const double *dy, const double *w, const double *saved,
+                      bool acc, double *dx);
+void trm_ref_gn_bwd_w(const trm_ref_gn *s, const double *x, const double *dy, const double *saved, bool acc,
+                      double *dw, double *db);
+
+/* ---- softmax.c: over rows of c ------------------------------------------------------------- */
+
+void trm_ref_softmax_fwd(int64_t rows, int64_t c, const double *x, double *y);
+void trm_ref_softmax_bwd(int64_t rows, int64_t c, const double *y, const double *dy, bool acc, double *dx);
+
 /* ---- act.c ------------------------------------------------------------------------------ */
 
 typedef enum trm_ref_act {
@@ -85,10 +103,11 @@ typedef enum trm_ref_act {
     TRM_REF_GELU,
     TRM_REF_GELU_TANH,
     TRM_REF_TANH,
-    TRM_REF_SIGMOID
+    TRM_REF_SIGMOID,
+    TRM_REF_SILU
 } trm_ref_act;
 double trm_ref_act_value(trm_ref_act a, double x);
-/* act'(x), from the input x for GELU and GELU_TANH, from the output y for the others. */
+/* act'(x), from the input x for GELU, GELU_TANH and SILU, from the output y for the others. */
 double trm_ref_act_slope(trm_ref_act a, double x_or_y);
 /* y may be x, dx may be dy. */
 void trm_ref_act_fwd(trm_ref_act a, int64_t n, const double *x, double *y);
@@ -111,6 +130,14 @@ void trm_ref_dropout_sample(const trm_ref_dropout *s, const trm_rng_key *key, co
 /* (h,w,c) memory to canonical (c,h,w) order, and back for the gradient. */
 void trm_ref_flatten_fwd(int64_t n, int64_t c, int64_t h, int64_t w, const double *x, double *y);
 void trm_ref_flatten_bwd(int64_t n, int64_t c, int64_t h, int64_t w, const double *dy, bool acc, double *dx);
+
+/* ---- concat.c: rows of c channels inside rows of `wide`, from channel `at` on ---------------- */
+
+typedef struct trm_ref_concat {
+    int64_t rows, c, wide, at;
+} trm_ref_concat;
+void trm_ref_concat_fwd(const trm_ref_concat *s, const double *x, double *y);
+void trm_ref_concat_bwd(const trm_ref_concat *s, const double *dy, bool acc, double *dx);
 
 /* ---- embedding.c ---------------------------------------------------------------------------- */
 

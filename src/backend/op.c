@@ -13,6 +13,7 @@ const char *trm_act_name(trm_act a) {
     static const char *const names[] = {
         [TRM_ACT_NONE] = "none",           [TRM_ACT_RELU] = "relu", [TRM_ACT_GELU] = "gelu",
         [TRM_ACT_GELU_TANH] = "gelu_tanh", [TRM_ACT_TANH] = "tanh", [TRM_ACT_SIGMOID] = "sigmoid",
+        [TRM_ACT_SILU] = "silu",
     };
     return (size_t)a < sizeof names / sizeof *names ? names[a] : "unknown act";
 }
@@ -61,8 +62,6 @@ void trm_op_destroy(trm_op *op) {
 
 /* ---- bind --------------------------------------------------------------------------- */
 
-static bool is_gelu(trm_act a) { return a == TRM_ACT_GELU || a == TRM_ACT_GELU_TANH; }
-
 /* Whether the description asks for an argument of the rule's `when` set. */
 static bool wanted(const trm_op *op, int arg) {
     const trm_op_desc *d = &op->desc;
@@ -70,9 +69,9 @@ static bool wanted(const trm_op *op, int arg) {
     case TRM_ARG_B:
     case TRM_ARG_DB: return d->bias;
     case TRM_ARG_RES: return d->residual;
-    case TRM_ARG_PRE:                       /* LINEAR_FWD */
-    case TRM_ARG_X: return is_gelu(d->act); /* ACT_BWD */
-    case TRM_ARG_Y: return d->kind == TRM_OP_ACT_BWD ? !is_gelu(d->act) : d->act == TRM_ACT_RELU;
+    case TRM_ARG_PRE:                                  /* LINEAR_FWD */
+    case TRM_ARG_X: return trm_act_from_input(d->act); /* ACT_BWD */
+    case TRM_ARG_Y: return d->kind == TRM_OP_ACT_BWD ? !trm_act_from_input(d->act) : d->act == TRM_ACT_RELU;
     case TRM_ARG_SAVED: return op->saved_bytes > 0;
     case TRM_ARG_STAT:                /* BN_APPLY */
     case TRM_ARG_DX: return d->train; /* losses */

@@ -54,10 +54,14 @@ static trm_status check_axis(const trm_op_desc *d, int a) {
         return trm_fail(TRM_JOB,
                         "in %s: kernel %lld, stride %lld and padding %lld must be at least 1, 1 and 0", axis,
                         (long long)d->kernel[a], (long long)d->stride[a], (long long)d->pad[a]);
-    if (d->kernel[a] > padded)
+    if (d->gap[a] < 0 || d->gap[a] > INT32_MAX)
+        return trm_fail(TRM_JOB, "in %s: a gap of %lld pixels in the kernel must be at least 0", axis,
+                        (long long)d->gap[a]);
+    int64_t reach = (d->kernel[a] - 1) * (d->gap[a] + 1) + 1;
+    if (reach > padded)
         return trm_fail(TRM_JOB, "in %s: kernel %lld is larger than the padded image, %lld", axis,
-                        (long long)d->kernel[a], (long long)padded);
-    int64_t out = (padded - d->kernel[a]) / d->stride[a] + 1;
+                        (long long)reach, (long long)padded);
+    int64_t out = (padded - reach) / d->stride[a] + 1;
     if (d->out.dim[1 + a] != out)
         return trm_fail(TRM_JOB,
                         "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld, not %lld", axis,
@@ -90,6 +94,7 @@ static trm_status check_pool(const trm_op_desc *d) {
         if (2 * d->pad[a] > d->kernel[a])
             return trm_fail(TRM_JOB, "padding %lld is more than half the kernel, %lld", (long long)d->pad[a],
                             (long long)d->kernel[a]);
+    if (d->gap[0] != 0 || d->gap[1] != 0) return trm_fail(TRM_JOB, "a pooling window has no gaps");
     if (d->pool != TRM_POOL_MAX && d->pool != TRM_POOL_AVG)
         return trm_fail(TRM_JOB, "pooling mode %d is neither max nor avg", (int)d->pool);
     return TRM_OK;
@@ -113,6 +118,22 @@ static trm_status check_layer_norm(const trm_op_desc *d) {
     return check_positive("eps", d->eps);
 }
 
+static trm_status check_group_norm(const trm_op_desc *d) {
+    char in[80];
+    if (d->in.rank != 1 && d->in.rank != 3)
+        return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 (an image)", text(&d->in, in));
+    TRM_TRY(check_same(d));
+    if (d->groups < 1 || d->in.dim[0] % d->groups != 0)
+        return trm_fail(TRM_JOB, "%lld groups do not divide %lld channels", (long long)d->groups,
+                        (long long)d->in.dim[0]);
+    return check_positive("eps", d->eps);
+}
+
+static trm_status check_softmax(const trm_op_desc *d) {
+    TRM_TRY(check_rank(&d->in, "in", 1, 3));
+    return check_same(d);
+}
+
 static trm_status check_dropout(const trm_op_desc *d) {
     TRM_TRY(check_same(d));
     if (d->first < 0) return trm_fail(TRM_JOB, "first sample %lld is negative", (long long)d->first);
@@ -125,6 +146,32 @@ static trm_status check_flatten(const trm_op_desc *d) {
     if (trm_shape_count(&d->in) == trm_shape_count(&d->out)) return TRM_OK;
     return trm_fail(TRM_JOB, "in %s and out %s differ in their number of elements", text(&d->in, in),
                     text(&d->out, out));
+}
+
+static trm_status check_unflatten(const trm_op_desc *d) {
+    char in[80], out[80];
+    TRM_TRY(check_rank(&d->out, "out", 3, 3));
+    if (trm_shape_count(&d->in) == trm_shape_count(&d->out)) return TRM_OK;
+    return trm_fail(TRM_JOB, "in %s and out %s differ in their number of elements", text(&d->in, in),
+                    text(&d->out, out));
+}
+
+/* The dimension of channels. */
+static int channel_dim(const trm_shape *s) { return s->rank == 3 ? 0 : s->rank - 1; }
+
+static trm_status check_concat(const trm_op_desc *d) {
+    char in[80], out[80];
+    TRM_TRY(check_rank(&d->in, "in", 1, 3));
+    const int c = channel_dim(&d->in);
+    trm_shape same = d->in;
+    same.dim[c] = d->out.dim[c];
+    if (!trm_shape_equal(&same, &d->out))
+        return trm_fail(TRM_JOB, "in %s and out %s may differ in their channels only", text(&d->in, in),
+                        text(&d->out, out));
+    if (d->at < 0 || d->at > d->out.dim[c] - d->in.dim[c])
+        return trm_fail(TRM_JOB, "%lld channels from channel %lld on do not fit in %lld",
+                        (long long)d->in.dim[c], (long long)d->at, (long long)d->out.dim[c]);
+    return TRM_OK;
 }
 
 /* ---- sequences ---------------------------------------------------------------------------- */
@@ -234,7 +281,7 @@ static trm_status check_update(const trm_op_desc *d) {
 enum {
     NO_ACT = ACT(NONE),
     RELU = ACT(NONE) | ACT(RELU),
-    REAL_ACT = ACT(RELU) | ACT(GELU) | ACT(GELU_TANH) | ACT(TANH) | ACT(SIGMOID),
+    REAL_ACT = ACT(RELU) | ACT(GELU) | ACT(GELU_TANH) | ACT(TANH) | ACT(SIGMOID) | ACT(SILU),
     ANY_ACT = ACT(NONE) | REAL_ACT,
 };
 
@@ -258,12 +305,20 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_BN_GRAD_APPLY] = {"bn_grad_apply", check_batch_norm, RELU, true, A(X) | A(STAT) | A(DY) | A(GSTAT) | A(W) | A(DX), 0, 0},
     [TRM_OP_LN_FWD] = {"ln_fwd", check_layer_norm, NO_ACT, false, A(X) | A(Y), A(SAVED), A(W) | A(B)},
     [TRM_OP_LN_BWD] = {"ln_bwd", check_layer_norm, NO_ACT, false, A(X) | A(DX) | A(DY), A(SAVED), A(W) | A(DW) | A(DB)},
+    [TRM_OP_GN_FWD] = {"gn_fwd", check_group_norm, NO_ACT, false, A(X) | A(Y), A(SAVED), A(W) | A(B)},
+    [TRM_OP_GN_BWD] = {"gn_bwd", check_group_norm, NO_ACT, false, A(X) | A(DX) | A(DY), A(SAVED), A(W) | A(DW) | A(DB)},
+    [TRM_OP_SOFTMAX_FWD] = {"softmax_fwd", check_softmax, NO_ACT, false, A(X) | A(Y), 0, 0},
+    [TRM_OP_SOFTMAX_BWD] = {"softmax_bwd", check_softmax, NO_ACT, false, A(DX) | A(DY) | A(Y), 0, 0},
     [TRM_OP_ACT_FWD] = {"act_fwd", check_same, REAL_ACT, false, A(X) | A(Y), 0, 0},
     [TRM_OP_ACT_BWD] = {"act_bwd", check_same, REAL_ACT, false, A(DX) | A(DY), A(X) | A(Y), 0},
     [TRM_OP_DROPOUT_FWD] = {"dropout_fwd", check_dropout, NO_ACT, false, A(X) | A(Y), 0, 0},
     [TRM_OP_DROPOUT_BWD] = {"dropout_bwd", check_dropout, NO_ACT, false, A(DX) | A(DY), 0, 0},
     [TRM_OP_FLATTEN_FWD] = {"flatten_fwd", check_flatten, NO_ACT, false, A(X) | A(Y), 0, 0},
     [TRM_OP_FLATTEN_BWD] = {"flatten_bwd", check_flatten, NO_ACT, false, A(DX) | A(DY), 0, 0},
+    [TRM_OP_UNFLATTEN_FWD] = {"unflatten_fwd", check_unflatten, NO_ACT, false, A(X) | A(Y), 0, 0},
+    [TRM_OP_UNFLATTEN_BWD] = {"unflatten_bwd", check_unflatten, NO_ACT, false, A(DX) | A(DY), 0, 0},
+    [TRM_OP_CONCAT_FWD] = {"concat_fwd", check_concat, NO_ACT, false, A(X) | A(Y), 0, 0},
+    [TRM_OP_CONCAT_BWD] = {"concat_bwd", check_concat, NO_ACT, false, A(DX) | A(DY), 0, 0},
     [TRM_OP_EMBED_FWD] = {"embed_fwd", check_embed, NO_ACT, false, A(X) | A(W) | A(Y), 0, 0},
     [TRM_OP_EMBED_BWD] = {"embed_bwd", check_embed, NO_ACT, false, A(X) | A(DW) | A(DY), 0, 0},
     [TRM_OP_POSEMB_FWD] = {"posemb_fwd", check_sequence, NO_ACT, false, A(X) | A(W) | A(Y), 0, 0},
@@ -302,7 +357,7 @@ static trm_status check_samples(const trm_op_desc *d) {
 
 /* What an op would silently leave out is refused instead. */
 static trm_status check_fused(const trm_op_desc *d, const trm_op_rule *r) {
-    if ((unsigned)d->act > TRM_ACT_SIGMOID || !(r->acts >> d->act & 1))
+    if ((unsigned)d->act >= TRM_ACT_COUNT || !(r->acts >> d->act & 1))
         return trm_fail(TRM_JOB, "activation %s is not possible here", trm_act_name(d->act));
     if (d->residual && !r->residual) return trm_fail(TRM_JOB, "a residual is not possible here");
     return TRM_OK;

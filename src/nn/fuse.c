@@ -15,7 +15,9 @@ static bool flatten_is_view(const trm_shape *x) {
 
 static bool is_view(const trm_node *n, bool train) {
     if (n->kind == TRM_NODE_DROPOUT) return !train || n->desc.p == 0;
-    return (n->kind == TRM_NODE_FLATTEN && flatten_is_view(&n->desc.in)) || n->kind == TRM_NODE_SUM_STATS;
+    if (n->kind == TRM_NODE_FLATTEN) return flatten_is_view(&n->desc.in);
+    if (n->kind == TRM_NODE_UNFLATTEN) return flatten_is_view(&n->desc.out);
+    return n->kind == TRM_NODE_SUM_STATS;
 }
 
 /* May the op of node c also apply `act`? */

@@ -102,8 +102,13 @@ static trm_status check_name(const trm_graph *g, const char *name) {
     return TRM_OK;
 }
 
-static trm_status check_inputs(const trm_graph *g, const trm_layer_type *t, const char *name, const int *in) {
-    for (int i = 0; i < t->inputs; i++) {
+static trm_status check_inputs(const trm_graph *g, const trm_layer_type *t, const trm_layer_attr *a,
+                               const char *name, const int *in) {
+    const int inputs = t->inputs ? t->inputs : a->n_in;
+    if (!t->inputs && (inputs < 2 || inputs > TRM_MAX_INPUTS))
+        return trm_fail(TRM_JOB, "layer '%s': %s reads 2 to %d values, not %d", name, t->name, TRM_MAX_INPUTS,
+                        inputs);
+    for (int i = 0; i < inputs; i++) {
         if (in[i] < 0 || in[i] >= g->n_nodes)
             return trm_fail(TRM_INTERNAL, "layer '%s' reads node %d of %d", name, in[i], g->n_nodes);
         if (g->nodes[in[i]].tokens && strcmp(t->name, "embedding"))
@@ -121,7 +126,7 @@ trm_status trm_graph_add(trm_graph *g, const trm_layer_type *t, const trm_layer_
         name = made;
     }
     TRM_TRY(check_name(g, name));
-    TRM_TRY(check_inputs(g, t, name, in));
+    TRM_TRY(check_inputs(g, t, a, name, in));
     g->layers++;
     TRM_TRY(t->build(g, a, name, in, out));
     if (g->n_nodes > 100000) return trm_fail(TRM_JOB, "the model has more than 100000 layers");
@@ -183,9 +188,11 @@ int trm_graph_nodes(const trm_graph *g) { return g->n_nodes; }
 const trm_shape *trm_graph_shape(const trm_graph *g, int node) { return &g->nodes[node].desc.out; }
 
 static const char *const kind_names[TRM_NODE_KIND_COUNT] = {
-    "input",      "linear", "conv2d",    "pool",          "batch_norm_stats", "batch_norm",
-    "layer_norm", "act",    "dropout",   "flatten",       "embedding",        "positional_embedding",
-    "attention",  "add",    "sum_stats", "sum_gradients", "sum_tail",
+    "input",      "linear",     "conv2d",     "pool",      "batch_norm_stats",
+    "batch_norm", "layer_norm", "group_norm", "act",       "softmax",
+    "dropout",    "flatten",    "unflatten",  "embedding", "positional_embedding",
+    "attention",  "add",        "concat",     "sum_stats", "sum_gradients",
+    "sum_tail",
 };
 
 const char *trm_node_kind_name(trm_node_kind k) { return kind_names[k]; }
@@ -200,7 +207,9 @@ double trm_node_flops(const trm_node *n) {
     case TRM_NODE_POOL: return out * (double)(n->desc.kernel[0] * n->desc.kernel[1]);
     case TRM_NODE_BN_STATS: return 3 * in;
     case TRM_NODE_BN_APPLY: return 2 * out;
-    case TRM_NODE_LAYER_NORM: return 8 * out;
+    case TRM_NODE_LAYER_NORM:
+    case TRM_NODE_GROUP_NORM: return 8 * out;
+    case TRM_NODE_SOFTMAX: return 10 * out;
     case TRM_NODE_ACT: return n->desc.act == TRM_ACT_RELU ? out : 10 * out;
     case TRM_NODE_DROPOUT:
     case TRM_NODE_POSEMB:

@@ -6,15 +6,33 @@
 extern const trm_layer_type trm_layer_linear, trm_layer_conv2d, trm_layer_max_pool, trm_layer_avg_pool,
     trm_layer_global_pool, trm_layer_batch_norm, trm_layer_layer_norm, trm_layer_relu, trm_layer_gelu,
     trm_layer_tanh, trm_layer_sigmoid, trm_layer_dropout, trm_layer_flatten, trm_layer_embedding,
-    trm_layer_positional_embedding, trm_layer_attention, trm_layer_add;
+    trm_layer_positional_embedding, trm_layer_attention, trm_layer_add, trm_layer_silu, trm_layer_softmax,
+    trm_layer_group_norm, trm_layer_reshape, trm_layer_concat;
 
 static const trm_layer_type *const types[] = {
-    &trm_layer_linear,     &trm_layer_conv2d,      &trm_layer_max_pool,
-    &trm_layer_avg_pool,   &trm_layer_global_pool, &trm_layer_batch_norm,
-    &trm_layer_layer_norm, &trm_layer_relu,        &trm_layer_gelu,
-    &trm_layer_tanh,       &trm_layer_sigmoid,     &trm_layer_dropout,
-    &trm_layer_flatten,    &trm_layer_embedding,   &trm_layer_positional_embedding,
-    &trm_layer_attention,  &trm_layer_add,         NULL,
+    &trm_layer_linear,
+    &trm_layer_conv2d,
+    &trm_layer_max_pool,
+    &trm_layer_avg_pool,
+    &trm_layer_global_pool,
+    &trm_layer_batch_norm,
+    &trm_layer_layer_norm,
+    &trm_layer_group_norm,
+    &trm_layer_relu,
+    &trm_layer_gelu,
+    &trm_layer_silu,
+    &trm_layer_tanh,
+    &trm_layer_sigmoid,
+    &trm_layer_softmax,
+    &trm_layer_dropout,
+    &trm_layer_flatten,
+    &trm_layer_reshape,
+    &trm_layer_embedding,
+    &trm_layer_positional_embedding,
+    &trm_layer_attention,
+    &trm_layer_add,
+    &trm_layer_concat,
+    NULL,
 };
 
 const trm_layer_type *const *trm_layer_types(void) { return types; }
@@ -34,13 +52,14 @@ static void set_default(const trm_attr_def *d, trm_layer_attr *a) {
     case TRM_ATTR_BOOL: *(bool *)at = d->def != 0; break;
     case TRM_ATTR_INIT: *(int *)at = (int)d->def; break;
     case TRM_ATTR_NAME: *(const char **)at = NULL; break;
+    case TRM_ATTR_SHAPE: *(trm_shape *)at = (trm_shape){0}; break;
     }
 }
 
 void trm_layer_defaults(const trm_layer_type *t, trm_layer_attr *a) {
     memset(a, 0, sizeof *a);
     a->groups = 1;
-    a->stride[0] = a->stride[1] = 1;
+    a->stride[0] = a->stride[1] = a->dilation[0] = a->dilation[1] = 1;
     for (const trm_attr_def *d = t->attrs; d->key; d++) set_default(d, a);
 }
 

@@ -203,8 +203,6 @@ static trm_status lower_loss(lower *l, int target) {
 
 /* ---- forward -------------------------------------------------------------------------- */
 
-static bool is_gelu(trm_act a) { return a == TRM_ACT_GELU || a == TRM_ACT_GELU_TANH; }
-
 static trm_op_kind forward_kind(trm_node_kind k) {
     switch (k) {
     case TRM_NODE_LINEAR: return TRM_OP_LINEAR_FWD;
@@ -213,6 +211,9 @@ static trm_op_kind forward_kind(trm_node_kind k) {
     case TRM_NODE_BN_STATS: return TRM_OP_BN_STATS;
     case TRM_NODE_BN_APPLY: return TRM_OP_BN_APPLY;
     case TRM_NODE_LAYER_NORM: return TRM_OP_LN_FWD;
+    case TRM_NODE_GROUP_NORM: return TRM_OP_GN_FWD;
+    case TRM_NODE_SOFTMAX: return TRM_OP_SOFTMAX_FWD;
+    case TRM_NODE_UNFLATTEN: return TRM_OP_UNFLATTEN_FWD;
     case TRM_NODE_ACT: return TRM_OP_ACT_FWD;
     case TRM_NODE_DROPOUT: return TRM_OP_DROPOUT_FWD;
     case TRM_NODE_FLATTEN: return TRM_OP_FLATTEN_FWD;
@@ -271,7 +272,7 @@ static trm_status lower_forward(lower *l, int node) {
     EMIT(new_value_region(l, node, &v->y));
     EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
     if (o->op->saved_bytes && v->saved < 0) EMIT(new_region(l, (int64_t)o->op->saved_bytes, &v->saved));
-    if (n->kind == TRM_NODE_LINEAR && is_gelu(f->act)) EMIT(new_value_region(l, node, &v->pre));
+    if (n->kind == TRM_NODE_LINEAR && trm_act_from_input(f->act)) EMIT(new_value_region(l, node, &v->pre));
     use(l, o, TRM_ARG_X, input_value(l, node, 0)->y);
     if (n->kind == TRM_NODE_ADD) use(l, o, TRM_ARG_X2, input_value(l, node, 1)->y);
     use(l, o, TRM_ARG_Y, v->y);
@@ -284,6 +285,32 @@ static trm_status lower_forward(lower *l, int node) {
     return l->s->train ? lower_running(l, node) : TRM_OK;
 }
 
+/* Input k of a concat and its place among the channels, as the description of an op. */
+static trm_op_desc concat_part(const lower *l, int node, trm_op_kind kind, int k) {
+    const trm_node *n = &l->g->nodes[node];
+    trm_op_desc d = desc_of(l, node, kind);
+    d.in = l->g->nodes[n->in[k]].desc.out;
+    for (int i = 0; i < k; i++) {
+        const trm_shape *x = &l->g->nodes[n->in[i]].desc.out;
+        d.at += x->dim[trm_shape_channel_dim(x)];
+    }
+    return d;
+}
+
+/* Each input writes its channels. */
+static trm_status lower_concat(lower *l, int node) {
+    value *v = &l->v[node];
+    EMIT(new_value_region(l, node, &v->y));
+    for (int k = 0; k < l->g->nodes[node].n_in; k++) {
+        const trm_op_desc d = concat_part(l, node, TRM_OP_CONCAT_FWD, k);
+        trm_lowered *o;
+        EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
+        use(l, o, TRM_ARG_X, input_value(l, node, k)->y);
+        use(l, o, TRM_ARG_Y, v->y);
+    }
+    return TRM_OK;
+}
+
 static trm_status lower_node_forward(lower *l, int node) {
     const trm_node *n = &l->g->nodes[node];
     if (n->kind == TRM_NODE_INPUT || n->kind == TRM_NODE_SUM_GRADS || n->kind == TRM_NODE_SUM_TAIL)
@@ -291,6 +318,7 @@ static trm_status lower_node_forward(lower *l, int node) {
     if (n->kind == TRM_NODE_BN_STATS) return lower_stats(l, node);
     if (n->kind == TRM_NODE_SUM_STATS) return lower_sum_stats(l, node);
     if (l->f[node].rep != node) return TRM_OK;
+    if (n->kind == TRM_NODE_CONCAT) return lower_concat(l, node);
     return lower_forward(l, node);
 }
 
@@ -333,7 +361,7 @@ static trm_status lower_fused_act(lower *l, int node) {
     d.in = d.out = l->g->nodes[node].desc.out;
     trm_lowered *o;
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
-    if (is_gelu(act))
+    if (trm_act_from_input(act))
         use(l, o, TRM_ARG_X, v->pre);
     else
         use(l, o, TRM_ARG_Y, v->y);
@@ -395,6 +423,13 @@ static trm_status lower_batch_norm_backward(lower *l, int node) {
     return TRM_OK;
 }
 
+static bool reads_x(trm_op_kind k) {
+    return k != TRM_OP_FLATTEN_BWD && k != TRM_OP_UNFLATTEN_BWD && k != TRM_OP_SOFTMAX_BWD;
+}
+static bool reads_y(trm_op_kind k) {
+    return k == TRM_OP_POOL_BWD || k == TRM_OP_ATTN_BWD || k == TRM_OP_SOFTMAX_BWD;
+}
+
 /* Ops that read DY (and X, Y, SAVED) and write DX, with weights where they have them. */
 static trm_status lower_plain_backward(lower *l, int node, trm_op_kind kind) {
     const trm_node *n = &l->g->nodes[node];
@@ -407,8 +442,8 @@ static trm_status lower_plain_backward(lower *l, int node, trm_op_kind kind) {
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
     use(l, o, TRM_ARG_DY, v->grad);
     use(l, o, TRM_ARG_DX, dx);
-    if (kind != TRM_OP_FLATTEN_BWD) use(l, o, TRM_ARG_X, x->y);
-    if (kind == TRM_OP_POOL_BWD || kind == TRM_OP_ATTN_BWD) use(l, o, TRM_ARG_Y, v->y);
+    if (reads_x(kind)) use(l, o, TRM_ARG_X, x->y);
+    if (reads_y(kind)) use(l, o, TRM_ARG_Y, v->y);
     use(l, o, TRM_ARG_SAVED, v->saved);
     fix(o, TRM_ARG_W, at_param(l, l->r->weights, n->weight));
     if (n->weight >= 0) fix_gradients(l, o, n);
@@ -427,7 +462,7 @@ static trm_status lower_elementwise_backward(lower *l, int node, trm_op_kind kin
     use(l, o, TRM_ARG_DY, v->grad);
     use(l, o, TRM_ARG_DX, x->grad);
     if (kind != TRM_OP_ACT_BWD) return TRM_OK;
-    if (is_gelu(d.act))
+    if (trm_act_from_input(d.act))
         use(l, o, TRM_ARG_X, x->y);
     else
         use(l, o, TRM_ARG_Y, v->y);
@@ -457,6 +492,20 @@ static trm_status lower_add_backward(lower *l, int node) {
     return pass_on(l, node, a, dy, a != b);
 }
 
+static trm_status lower_concat_backward(lower *l, int node) {
+    for (int k = 0; k < l->g->nodes[node].n_in; k++) {
+        if (!input_value(l, node, k)->needs_grad) continue;
+        trm_op_desc d = concat_part(l, node, TRM_OP_CONCAT_BWD, k);
+        trm_lowered *o;
+        int dx;
+        EMIT(gradient_target(l, node, k, &dx, &d.accumulate));
+        EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
+        use(l, o, TRM_ARG_DY, l->v[node].grad);
+        use(l, o, TRM_ARG_DX, dx);
+    }
+    return TRM_OK;
+}
+
 static trm_status lower_op_backward(lower *l, int node) {
     switch (l->g->nodes[node].kind) {
     case TRM_NODE_LINEAR: return lower_product_backward(l, node, TRM_OP_LINEAR_BWD_X, TRM_OP_LINEAR_BWD_W);
@@ -464,13 +513,17 @@ static trm_status lower_op_backward(lower *l, int node) {
     case TRM_NODE_BN_APPLY: return lower_batch_norm_backward(l, node);
     case TRM_NODE_POOL: return lower_plain_backward(l, node, TRM_OP_POOL_BWD);
     case TRM_NODE_LAYER_NORM: return lower_plain_backward(l, node, TRM_OP_LN_BWD);
+    case TRM_NODE_GROUP_NORM: return lower_plain_backward(l, node, TRM_OP_GN_BWD);
+    case TRM_NODE_SOFTMAX: return lower_plain_backward(l, node, TRM_OP_SOFTMAX_BWD);
     case TRM_NODE_ATTENTION: return lower_plain_backward(l, node, TRM_OP_ATTN_BWD);
     case TRM_NODE_FLATTEN: return lower_plain_backward(l, node, TRM_OP_FLATTEN_BWD);
+    case TRM_NODE_UNFLATTEN: return lower_plain_backward(l, node, TRM_OP_UNFLATTEN_BWD);
     case TRM_NODE_ACT: return lower_elementwise_backward(l, node, TRM_OP_ACT_BWD);
     case TRM_NODE_DROPOUT: return lower_elementwise_backward(l, node, TRM_OP_DROPOUT_BWD);
     case TRM_NODE_EMBED: return lower_table_backward(l, node, TRM_OP_EMBED_BWD);
     case TRM_NODE_POSEMB: return lower_table_backward(l, node, TRM_OP_POSEMB_BWD);
     case TRM_NODE_ADD: return lower_add_backward(l, node);
+    case TRM_NODE_CONCAT: return lower_concat_backward(l, node);
     default: return TRM_OK;
     }
 }

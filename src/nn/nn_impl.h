@@ -14,13 +14,17 @@ typedef enum trm_node_kind {
     TRM_NODE_BN_STATS,
     TRM_NODE_BN_APPLY,
     TRM_NODE_LAYER_NORM,
+    TRM_NODE_GROUP_NORM,
     TRM_NODE_ACT,
+    TRM_NODE_SOFTMAX,
     TRM_NODE_DROPOUT,
     TRM_NODE_FLATTEN,
+    TRM_NODE_UNFLATTEN,
     TRM_NODE_EMBED,
     TRM_NODE_POSEMB,
     TRM_NODE_ATTENTION,
     TRM_NODE_ADD,
+    TRM_NODE_CONCAT,
     /* communication: put in by rewrites only */
     TRM_NODE_SUM_STATS,             /* sums a batch-norm statistic (and, backward, its gradient sums) over a group */
     TRM_NODE_SUM_GRADS,             /* sums the gradients of [begin, end) over a group */
@@ -31,7 +35,7 @@ typedef enum trm_node_kind {
 typedef struct trm_node {
     trm_node_kind kind;
     char name[TRM_NAME_MAX];
-    int n_in, in[2];                /* ids of earlier nodes */
+    int n_in, in[TRM_MAX_INPUTS];   /* ids of earlier nodes */
     trm_op_desc desc;               /* shapes and attributes; kind, n and the flags of a phase are filled when it is lowered */
     bool tokens;                    /* the value is int32 ids */
     int weight, bias;               /* entries of the parameter table, -1 = none */
@@ -68,6 +72,8 @@ trm_status trm_graph_wants_image(const char *type, const char *name, const trm_s
 static inline int trm_node_id(const trm_graph *g, const trm_node *n) { return (int)(n - g->nodes); }
 static inline bool trm_node_is_comm(const trm_node *n) { return n->kind >= TRM_NODE_SUM_STATS; }
 static inline bool trm_shape_is_image(const trm_shape *s) { return s->rank == 3; }
+/* The dimension of channels: the first of an image, else the last. */
+static inline int trm_shape_channel_dim(const trm_shape *s) { return trm_shape_is_image(s) ? 0 : s->rank - 1; }
 static inline int64_t trm_shape_last(const trm_shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
 
 /* FLOPs of one sample, forward; backward without the first layer's input gradient is at most twice that. */

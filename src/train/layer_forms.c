@@ -7,14 +7,15 @@
 /* ---- layer types as forms ---- */
 
 static const trm_job_kind kind_of[] = {
-    [TRM_ATTR_INT] = TRM_KEY_INT,   [TRM_ATTR_PAIR] = TRM_KEY_PAIR,   [TRM_ATTR_FLOAT] = TRM_KEY_FLOAT,
-    [TRM_ATTR_BOOL] = TRM_KEY_BOOL, [TRM_ATTR_INIT] = TRM_KEY_CHOICE, [TRM_ATTR_NAME] = TRM_KEY_TEXT,
+    [TRM_ATTR_INT] = TRM_KEY_INT,     [TRM_ATTR_PAIR] = TRM_KEY_PAIR,   [TRM_ATTR_FLOAT] = TRM_KEY_FLOAT,
+    [TRM_ATTR_BOOL] = TRM_KEY_BOOL,   [TRM_ATTR_INIT] = TRM_KEY_CHOICE, [TRM_ATTR_NAME] = TRM_KEY_TEXT,
+    [TRM_ATTR_SHAPE] = TRM_KEY_SHAPE,
 };
 
 /* The default as text; "" where it is no value that could be written. */
 static void default_text(const trm_attr_def *d, char text[32]) {
     text[0] = '\0';
-    if (d->required || d->kind == TRM_ATTR_NAME) return;
+    if (d->required || d->kind == TRM_ATTR_NAME || d->kind == TRM_ATTR_SHAPE) return;
     if (d->kind == TRM_ATTR_BOOL)
         snprintf(text, 32, d->def != 0 ? "true" : "false");
     else if (d->kind == TRM_ATTR_INIT)
@@ -77,7 +78,7 @@ static trm_status walk_inside(trm_walk *w, const char *name, const trm_yaml_node
     return status;
 }
 
-static const char *const activations[] = {"none", "relu", "gelu", "tanh", "sigmoid", NULL};
+static const char *const activations[] = {"none", "relu", "gelu", "tanh", "sigmoid", "silu", NULL};
 
 static const trm_job_key residual_keys[] = {
     {"residual.layers", TRM_KEY_LAYERS, .flags = TRM_KEY_REQUIRED, .about = "the layers of the branch"},
@@ -216,10 +217,11 @@ const trm_form *trm_form_find(const trm_forms *f, const char *name) {
 
 static void form_reference(const trm_form *f, trm_str *out) {
     trm_str_add(out, "\n#### %s\n\n%s.", f->name, f->about);
-    if (f->inputs == 2)
-        trm_str_add(
-            out,
-            " Reads two values: those that `from` names, or the value before and the one that it names.");
+    if (f->inputs != 1)
+        trm_str_add(out,
+                    " Reads two%s values: those that `from` names, or the value before and the one that it "
+                    "names.",
+                    f->inputs ? "" : " or more");
     if (f->main) trm_str_add(out, " Short form: `%s: VALUE` sets `%s`.", f->name, f->main);
     trm_str_add(out, "\n");
     if (f->n_keys) trm_str_add(out, "\n| key | allowed | default | meaning |\n|---|---|---|---|\n");

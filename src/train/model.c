@@ -108,23 +108,28 @@ static trm_status read_from(trm_walk *w, const trm_yaml_node *n, int *in) {
     return TRM_OK;
 }
 
-/* e->in: what `from` names; else the layer before.  A layer of two inputs with one name reads the layer before and that. */
+/* e->in: what `from` names; else the layer before.  A layer of two or more inputs with one name reads the layer before and
+ * that. */
 static trm_status find_inputs(trm_walk *w, trm_entry *e, int before) {
     int wanted = e->form->inputs, given = !e->from ? 0 : e->from->kind == TRM_YAML_LIST ? e->from->n : 1;
+    if (!wanted) wanted = trm_max64(given, 2) < TRM_MAX_INPUTS ? (int)trm_max64(given, 2) : TRM_MAX_INPUTS;
     char shown[80];
     e->in[0] = before;
     if (e->from && (given == 0 || given > wanted || e->from->kind == TRM_YAML_MAP))
-        return trm_yaml_fail(e->from->at, "`from` is %s; %s reads %d value%s",
-                             trm_yaml_shown(e->from, shown, sizeof shown), e->form->name, wanted,
+        return trm_yaml_fail(e->from->at, "`from` is %s; %s reads %s%d value%s",
+                             trm_yaml_shown(e->from, shown, sizeof shown), e->form->name,
+                             e->form->inputs ? "" : "2 to ", e->form->inputs ? wanted : TRM_MAX_INPUTS,
                              wanted == 1 ? "" : "s");
     if (wanted == 2 && given == 0) {
-        trm_yaml_fail(e->at, "%s reads two values; it needs `from`", e->form->name);
+        trm_yaml_fail(e->at, "%s reads two%s values; it needs `from`", e->form->name,
+                      e->form->inputs ? "" : " or more");
         trm_hint("for example `%s: {from: [a, b]}` with the names of two layers", e->form->name);
         return TRM_JOB;
     }
     for (int i = 0; i < given; i++)
         TRM_TRY(read_from(w, e->from->kind == TRM_YAML_LIST ? e->from->item[i] : e->from,
                           &e->in[wanted - given + i]));
+    e->n_in = wanted;
     for (int i = 0; i < wanted; i++) mark_read(w, e->in[i]);
     return TRM_OK;
 }
@@ -312,6 +317,7 @@ static trm_status add_table_layer(trm_walk *w, const trm_entry *e, int *out) {
     trm_layer_attr a;
     trm_layer_defaults(e->form->type, &a);
     TRM_TRY(trm_entry_settings(w, e, &a));
+    a.n_in = e->n_in;
     return trm_walk_layer(w, e->form->type, &a, e, e->full, e->in, out);
 }
 

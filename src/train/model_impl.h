@@ -39,7 +39,7 @@ struct trm_entry {
     trm_yaml_place at;              /* of the type's word */
     const trm_yaml_node *settings, *name, *from;    /* NULL where not given */
     char full[TRM_NAME_MAX];
-    int in[2];
+    int in[TRM_MAX_INPUTS], n_in;
 };
 
 /* A value that `from` can name. */

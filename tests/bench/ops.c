@@ -144,20 +144,23 @@ typedef struct conv_case {
     const char *name;
     int64_t in, out, size, kernel, stride, pad;
     bool bias;
+    int64_t groups, dilation;
 } conv_case;
 
 static void conv(trm_device *device, const conv_case *c, double peak) {
-    int64_t size = (c->size + 2 * c->pad - c->kernel) / c->stride + 1;
+    const int64_t groups = c->groups, gap = c->dilation - 1;
+    int64_t size = (c->size + 2 * c->pad - (c->kernel - 1) * (gap + 1) - 1) / c->stride + 1;
     trm_op_desc d = {.n = 64,
                      .in = shape3(c->in, c->size, c->size),
                      .out = shape3(c->out, size, size),
                      .kernel = {c->kernel, c->kernel},
                      .stride = {c->stride, c->stride},
                      .pad = {c->pad, c->pad},
-                     .groups = 1,
+                     .groups = groups,
+                     .gap = {gap, gap},
                      .bias = c->bias,
-                     .count = c->out * c->in * c->kernel * c->kernel};
-    double flops = 2.0 * 64 * (double)(c->out * size * size * c->in * c->kernel * c->kernel);
+                     .count = c->out * c->in / groups * c->kernel * c->kernel};
+    double flops = 2.0 * 64 * (double)(c->out * size * size * d.count / c->out);
     for (int kind = TRM_OP_CONV_FWD; kind <= TRM_OP_CONV_BWD_W; kind++) {
         char impl[64];
         d.kind = (trm_op_kind)kind;
@@ -200,11 +203,20 @@ static void attention(trm_device *device, const char *name, int64_t n, int64_t t
 /* ---- the list ------------------------------------------------------------------------------------------- */
 
 static const conv_case convs[] = {
-    {"resnet r0", 3, 16, 32, 3, 1, 1, false},  {"resnet r1", 16, 16, 32, 3, 1, 1, false},
-    {"resnet r2", 16, 32, 32, 3, 2, 1, false}, {"resnet r2s", 16, 32, 32, 1, 2, 0, false},
-    {"resnet r3", 32, 32, 16, 3, 1, 1, false}, {"resnet r4", 32, 64, 16, 3, 2, 1, false},
-    {"resnet r5", 64, 64, 8, 3, 1, 1, false},  {"lenet l1", 1, 20, 28, 5, 1, 0, true},
-    {"lenet l2", 20, 50, 12, 5, 1, 0, true},
+    {"resnet r0", 3, 16, 32, 3, 1, 1, false, 1, 1},
+    {"resnet r1", 16, 16, 32, 3, 1, 1, false, 1, 1},
+    {"resnet r2", 16, 32, 32, 3, 2, 1, false, 1, 1},
+    {"resnet r2s", 16, 32, 32, 1, 2, 0, false, 1, 1},
+    {"resnet r3", 32, 32, 16, 3, 1, 1, false, 1, 1},
+    {"resnet r4", 32, 64, 16, 3, 2, 1, false, 1, 1},
+    {"resnet r5", 64, 64, 8, 3, 1, 1, false, 1, 1},
+    {"lenet l1", 1, 20, 28, 5, 1, 0, true, 1, 1},
+    {"lenet l2", 20, 50, 12, 5, 1, 0, true, 1, 1},
+    {"depthwise 32", 32, 32, 16, 3, 1, 1, false, 32, 1},
+    {"depthwise 64 s2", 64, 64, 16, 3, 2, 1, false, 64, 1},
+    {"4 groups of 64", 64, 64, 16, 3, 1, 1, false, 4, 1},
+    {"32, dilated by 2", 32, 32, 16, 3, 1, 2, false, 1, 2},
+    {"depthwise dil 2", 32, 32, 16, 3, 1, 2, false, 32, 2},
 };
 
 int main(void) {

@@ -103,8 +103,6 @@ static op_type type_of(const op_case *c, trm_arg a) {
     return ints ? OP_INTS : OP_FLOATS;
 }
 
-static bool is_gelu(trm_act a) { return a == TRM_ACT_GELU || a == TRM_ACT_GELU_TANH; }
-
 /* Whether this case has the buffer; what its description does not ask for stays NULL. */
 static bool has(const op_case *c, trm_arg a) {
     const trm_op_desc *d = &c->desc;
@@ -114,7 +112,7 @@ static bool has(const op_case *c, trm_arg a) {
     case TRM_ARG_B:
     case TRM_ARG_DB: return has_bias;
     case TRM_ARG_RES: return d->residual;
-    case TRM_ARG_PRE: return is_gelu(d->act);
+    case TRM_ARG_PRE: return trm_act_from_input(d->act);
     case TRM_ARG_M1: return d->optimizer != TRM_OPT_SGD || d->beta1 != 0;
     case TRM_ARG_M2: return d->optimizer != TRM_OPT_SGD;
     case TRM_ARG_DX: return !(c->family->loss && c->eval);
@@ -157,6 +155,7 @@ static double weight_value(const op_case *c, double normal) {
     case TRM_OP_CONV_FWD: return normal / sqrt((double)weights(c) / (double)c->desc.out.dim[0]);
     case TRM_OP_BN_STATS:
     case TRM_OP_BN_APPLY:
+    case TRM_OP_GN_FWD:
     case TRM_OP_LN_FWD: return 1 + 0.3 * normal;
     default: return normal;
     }
@@ -182,10 +181,11 @@ static double value_of(const op_case *c, trm_arg a, int64_t i, int64_t update) {
     case TRM_ARG_DX: return c->desc.accumulate || adds ? normal : NAN;
     case TRM_ARG_DW:
     case TRM_ARG_DB: {
-        bool acc = first_kind(c) == TRM_OP_LN_FWD ? c->desc.accumulate_w : c->desc.accumulate;
+        bool acc = first_kind(c) == TRM_OP_LN_FWD || first_kind(c) == TRM_OP_GN_FWD ? c->desc.accumulate_w
+                                                                                    : c->desc.accumulate;
         return acc ? normal : NAN;
     }
-    case TRM_ARG_Y:
+    case TRM_ARG_Y: return first_kind(c) == TRM_OP_CONCAT_FWD ? normal : NAN; /* it writes a part of Y */
     case TRM_ARG_PRE:
     case TRM_ARG_STAT:
     case TRM_ARG_GSTAT: return NAN;

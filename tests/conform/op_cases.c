@@ -47,6 +47,18 @@ static const op_family layer_norm = {
     .grads = 3, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB)},
     .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB) | A(SAVED),
 };
+static const op_family group_norm = {
+    .name = "group norm", .stages = 2, .forward = 1,
+    .stage = {OP(GN_FWD), OP(GN_BWD)},
+    .grads = 3, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB)},
+    .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB) | A(SAVED),
+};
+static const op_family softmax = {
+    .name = "softmax", .stages = 2, .forward = 1,
+    .stage = {OP(SOFTMAX_FWD), OP(SOFTMAX_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
 static const op_family act = {
     .name = "act", .stages = 2, .forward = 1,
     .stage = {OP(ACT_FWD), OP(ACT_BWD)},
@@ -67,6 +79,18 @@ static const op_family dropout_in_place = {
 static const op_family flatten = {
     .name = "flatten", .stages = 2, .forward = 1,
     .stage = {OP(FLATTEN_FWD), OP(FLATTEN_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
+static const op_family unflatten = {
+    .name = "unflatten", .stages = 2, .forward = 1,
+    .stage = {OP(UNFLATTEN_FWD), OP(UNFLATTEN_BWD)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(Y) | A(DX) | A(DY),
+};
+static const op_family concat = {
+    .name = "concat", .stages = 2, .forward = 1,
+    .stage = {OP(CONCAT_FWD), OP(CONCAT_BWD)},
     .grads = 1, .grad = {GRAD(X, DX)},
     .uses = A(X) | A(Y) | A(DX) | A(DY),
 };
@@ -175,6 +199,7 @@ const op_case op_small_cases[] = {
     {&linear, "relu", D(5, S1(13), .out = S1(6), BIAS, RELU)},
     {&linear, "gelu", D(5, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU)},
     {&linear, "gelu tanh", D(3, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU_TANH)},
+    {&linear, "silu", D(5, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_SILU)},
     {&linear, "tanh, added", D(5, S1(5), .out = S1(7), BIAS, .act = TRM_ACT_TANH, ACC)},
     {&linear, "sigmoid, no bias", D(3, S1(5), .out = S1(7), .act = TRM_ACT_SIGMOID)},
 
@@ -187,6 +212,10 @@ const op_case op_small_cases[] = {
     {&conv, "kernel as large as the image", D(3, S3(2, 4, 3), .out = S3(5, 1, 1), WINDOW(4, 3, 1, 1, 0, 0), .groups = 1, BIAS)},
     {&conv, "pad as large as the kernel", D(1, S3(1, 3, 3), .out = S3(2, 6, 6), SQUARE(2, 1, 2), .groups = 1, BIAS)},
     {&conv, "two groups, relu", D(3, S3(4, 5, 5), .out = S3(6, 5, 5), SQUARE(3, 1, 1), .groups = 2, BIAS, RELU)},
+    {&conv, "dilated, relu", D(5, S3(3, 8, 9), .out = S3(4, 8, 9), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 1, BIAS, RELU)},
+    {&conv, "dilated by 3x2, stride 2, added", D(3, S3(2, 12, 10), .out = S3(5, 4, 5), SQUARE(3, 2, 1), .gap = {2, 0}, .groups = 1, BIAS, ACC)},
+    {&conv, "dilated, two groups", D(3, S3(4, 7, 7), .out = S3(6, 5, 3), WINDOW(2, 3, 1, 1, 0, 0), .gap = {1, 1}, .groups = 2)},
+    {&conv, "dilated, depthwise", D(5, S3(4, 7, 7), .out = S3(4, 7, 7), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 4, BIAS)},
     {&conv, "depthwise", D(5, S3(5, 6, 6), .out = S3(5, 3, 3), SQUARE(3, 2, 1), .groups = 5, BIAS)},
     {&conv, "depthwise, two per channel", D(1, S3(3, 4, 4), .out = S3(6, 4, 4), SQUARE(3, 1, 1), .groups = 3, ACC)},
 
@@ -213,6 +242,18 @@ const op_case op_small_cases[] = {
     {&layer_norm, "weight only", D(3, S2(2, 5), LN)},
     {&layer_norm, "no weight", D(5, S2(2, 5), LN), .without = A(W) | A(DW)},
 
+    {&group_norm, "image", D(5, S3(6, 3, 4), LN, BIAS, .groups = 3)},
+    {&group_norm, "one group, added", D(1, S3(4, 5, 3), LN, BIAS, .groups = 1, ACC, ACC_W)},
+    {&group_norm, "a group for each channel", D(3, S3(5, 4, 4), LN, BIAS, .groups = 5, ACC)},
+    {&group_norm, "features, added to dw only", D(5, S1(12), LN, BIAS, .groups = 4, ACC_W)},
+    {&group_norm, "no weight", D(5, S3(4, 3, 3), LN, .groups = 2), .without = A(W) | A(DW)},
+    {&softmax, "features", D(5, S1(10))},
+    {&softmax, "rows, added", D(3, S2(4, 7), ACC)},
+    {&softmax, "channels of an image", D(5, S3(5, 3, 2))},
+    {&softmax, "one class", D(1, S1(1), ACC)},
+    {&softmax, "large numbers", D(5, S1(6)), .spread = 5},
+    {&act, "silu", D(5, S2(3, 7), .act = TRM_ACT_SILU)},
+    {&act, "silu, added", D(3, S3(3, 2, 2), .act = TRM_ACT_SILU, ACC)},
     {&act, "relu", D(5, S1(7), RELU)},
     {&act, "gelu", D(3, S2(2, 7), .act = TRM_ACT_GELU)},
     {&act, "gelu tanh, added", D(5, S3(3, 2, 2), .act = TRM_ACT_GELU_TANH, ACC)},
@@ -230,6 +271,12 @@ const op_case op_small_cases[] = {
     {&flatten, "image, added", D(3, S3(2, 1, 7), .out = S1(14), ACC)},
     {&flatten, "sequence", D(1, S2(4, 5), .out = S1(20))},
 
+    {&unflatten, "image", D(5, S1(60), .out = S3(3, 4, 5))},
+    {&unflatten, "image, added", D(3, S2(7, 2), .out = S3(2, 1, 7), ACC)},
+    {&unflatten, "one channel", D(1, S1(20), .out = S3(1, 4, 5))},
+    {&concat, "features", D(5, S1(7), .out = S1(19), .at = 5)},
+    {&concat, "sequence, first, added", D(3, S2(4, 3), .out = S2(4, 8), ACC)},
+    {&concat, "image, last", D(5, S3(3, 4, 5), .out = S3(10, 4, 5), .at = 7)},
     {&embed, "tokens", D(5, S1(6), .out = S2(6, 4), .count = 11)},
     {&embed, "tokens, added", D(3, S1(9), .out = S2(9, 5), .count = 7, ACC)},
     {&posemb, "positions", D(5, S2(4, 6), .out = S2(4, 6))},
@@ -262,6 +309,7 @@ const op_case op_large_cases[] = {
     {&linear, "gpt 256 -> 1024 gelu tanh", D(1, S2(128, 256), .out = S2(128, 1024), BIAS, .act = TRM_ACT_GELU_TANH)},
     {&linear, "gpt 1024 -> 256 residual", D(1, S2(128, 1024), .out = S2(128, 256), BIAS, RESIDUAL)},
     {&linear, "gpt 256 -> 768, added", D(1, S2(128, 256), .out = S2(128, 768), BIAS, ACC)},
+    {&linear, "silu, 131 rows", D(131, S1(67), .out = S1(129), BIAS, .act = TRM_ACT_SILU)},
     {&linear, "gelu, 131 rows", D(131, S1(67), .out = S1(129), BIAS, .act = TRM_ACT_GELU)},
     {&linear, "sigmoid, eval", D(33, S1(40), .out = S1(70), BIAS, .act = TRM_ACT_SIGMOID), EVAL},
 
@@ -273,6 +321,9 @@ const op_case op_large_cases[] = {
     {&conv, "resnet 16 -> 32 1x1 stride 2", D(3, S3(16, 32, 32), .out = S3(32, 16, 16), SQUARE(1, 2, 0), .groups = 1)},
     {&conv, "resnet 64 -> 64 relu", D(1, S3(64, 8, 8), .out = S3(64, 8, 8), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU)},
     {&conv, "depthwise 32", D(2, S3(32, 14, 14), .out = S3(32, 14, 14), SQUARE(3, 1, 1), .groups = 32, BIAS)},
+
+    {&conv, "depthwise 32, dilated", D(2, S3(32, 14, 14), .out = S3(32, 14, 14), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 32, BIAS)},
+    {&conv, "16 -> 32, dilated by 4, relu", D(2, S3(16, 20, 20), .out = S3(32, 20, 20), SQUARE(3, 1, 4), .gap = {3, 3}, .groups = 1, BIAS, RELU)},
 
     {&pool, "lenet max", D(8, S3(20, 24, 24), .out = S3(20, 12, 12), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
     {&pool, "resnet max 3x3", D(3, S3(16, 33, 31), .out = S3(16, 17, 16), SQUARE(3, 2, 1), .pool = TRM_POOL_MAX, ACC)},
@@ -288,6 +339,15 @@ const op_case op_large_cases[] = {
     {&layer_norm, "far from zero", D(2, S2(31, 64), LN, BIAS), .shift = 30},
     {&layer_norm, "large", D(2, S2(31, 64), LN, BIAS), .spread = 1000},
 
+    {&group_norm, "64 channels in 32 groups", D(5, S3(64, 16, 16), LN, BIAS, .groups = 32)},
+    {&group_norm, "17 channels, one group, added", D(3, S3(17, 31, 9), LN, BIAS, .groups = 1, ACC, ACC_W)},
+    {&group_norm, "one large image", D(1, S3(32, 40, 40), LN, BIAS, .groups = 8)},
+    {&group_norm, "far from zero", D(9, S3(16, 16, 15), LN, BIAS, .groups = 4), .shift = 30},
+    {&group_norm, "512 features", D(33, S1(512), LN, BIAS, .groups = 16)},
+    {&softmax, "1000 classes", D(33, S1(1000))},
+    {&softmax, "21 channels", D(3, S3(21, 40, 40), ACC)},
+    {&softmax, "1500 far apart", D(5, S1(1500)), .spread = 20},
+    {&act, "silu, wide", D(3, S2(64, 257), .act = TRM_ACT_SILU), .spread = 5},
     {&act, "gelu tanh", D(3, S2(128, 257), .act = TRM_ACT_GELU_TANH)},
     {&act, "gelu, wide", D(3, S2(64, 257), .act = TRM_ACT_GELU), .spread = 5},
     {&act, "tanh, wide", D(3, S2(64, 257), .act = TRM_ACT_TANH), .spread = 5},
@@ -295,6 +355,8 @@ const op_case op_large_cases[] = {
     {&dropout, "sequence", D(3, S2(128, 256), .p = 0.1, SEED, .first = 2)},
     {&dropout, "image", D(3, S3(20, 12, 12), .p = 0.5, SEED)},
     {&flatten, "lenet", D(9, S3(50, 4, 4), .out = S1(800))},
+    {&unflatten, "decoder", D(9, S1(800), .out = S3(50, 4, 4))},
+    {&concat, "64 of 192 channels", D(3, S3(64, 16, 16), .out = S3(192, 16, 16), .at = 64, ACC)},
     {&embed, "gpt", D(3, S1(128), .out = S2(128, 256), .count = 256)},
     {&posemb, "gpt", D(3, S2(128, 256), .out = S2(128, 256))},
 

@@ -126,12 +126,54 @@ static inline trm_graph *nn_make_gpt(void) {
     return g;
 }
 
+static inline int nn_concat(trm_graph *g, int n, const int *in) {
+    trm_layer_attr a = nn_attr("concat");
+    int out = -1;
+    a.n_in = n;
+    assert_ok(trm_graph_add(g, trm_layer_find("concat"), &a, "", in, &out));
+    return out;
+}
+
+static inline int nn_reshape(trm_graph *g, int in, trm_shape shape) {
+    trm_layer_attr a = nn_attr("reshape");
+    a.shape = shape;
+    return nn_add(g, "reshape", "", in, 0, &a);
+}
+
+static inline int nn_group_norm(trm_graph *g, int in, int64_t groups, bool affine) {
+    trm_layer_attr a = nn_attr("group_norm");
+    a.groups = groups;
+    a.affine = affine;
+    return nn_add(g, "group_norm", "", in, 0, &a);
+}
+
+/* Values side by side, of which one does not learn and one has several readers; shapes in every direction. */
+static inline trm_graph *nn_make_mix(void) {
+    trm_graph *g = nn_new(3, 2, 6, 6, false);
+    trm_layer_attr c = nn_attr("conv2d");
+    c.out = 4;
+    c.kernel[0] = c.kernel[1] = 3;
+    c.pad[0] = c.pad[1] = c.dilation[0] = c.dilation[1] = 2;
+    int a = nn_add(g, "conv2d", "", 0, 0, &c);
+    int n = nn_add(g, "silu", "", nn_group_norm(g, a, 2, true), 0, NULL);
+    n = nn_conv(g, nn_concat(g, 3, (int[]){0, n, a}), 4, 3, 1, 1, 2, true);
+    n = nn_linear(g, nn_reshape(g, n, trm_shape_of(2, 8LL, 18LL)), 6);
+    n = nn_add(g, "silu", "", n, 0, NULL);
+    n = nn_concat(g, 2, (int[]){nn_add(g, "softmax", "", n, 0, NULL), n});
+    n = nn_group_norm(g, nn_reshape(g, n, trm_shape_of(3, 6LL, 4LL, 4LL)), 3, false);
+    n = nn_add(g, "softmax", "", nn_reshape(g, n, trm_shape_of(3, 3LL, 8LL, 4LL)), 0, NULL);
+    n = nn_group_norm(g, nn_add(g, "flatten", "", n, 0, NULL), 8, true);
+    nn_linear(g, n, 4);
+    return g;
+}
+
 static const nn_case nn_cases[] = {
     {"mlp", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0},
     {"regress", nn_make_regress, TRM_LOSS_MSE, false, 3},
     {"conv", nn_make_conv, TRM_LOSS_CROSS_ENTROPY, false, 0},
     {"resnet", nn_make_resnet, TRM_LOSS_CROSS_ENTROPY, false, 0},
     {"web", nn_make_web, TRM_LOSS_CROSS_ENTROPY, false, 0},
+    {"mix", nn_make_mix, TRM_LOSS_CROSS_ENTROPY, false, 0},
     {"gpt", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6},
 };
 #define NN_CASES ((int)(sizeof nn_cases / sizeof *nn_cases))

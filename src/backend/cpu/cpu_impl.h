@@ -22,7 +22,8 @@ trm_status trm_cpu_plan_pool(trm_device *d, trm_op *op);        /* pool.c: own l
 trm_status trm_cpu_plan_attention(trm_device *d, trm_op *op);   /* attention.c: blocked, dnnl_sgemm + fused softmax loops */
 trm_status trm_cpu_plan_batch_norm(trm_device *d, trm_op *op);  /* norm.c */
 trm_status trm_cpu_plan_layer_norm(trm_device *d, trm_op *op);  /* norm.c */
-trm_status trm_cpu_plan_elementwise(trm_device *d, trm_op *op); /* elementwise.c: ACT, DROPOUT, ADD, ADD_INTO, COPY, FLATTEN */
+trm_status trm_cpu_plan_group_norm(trm_device *d, trm_op *op);  /* norm.c */
+trm_status trm_cpu_plan_elementwise(trm_device *d, trm_op *op); /* elementwise.c: ACT, SOFTMAX, DROPOUT, ADD, ADD_INTO, COPY, FLATTEN, CONCAT */
 trm_status trm_cpu_plan_embedding(trm_device *d, trm_op *op);   /* embedding.c: EMBED, POSEMB */
 trm_status trm_cpu_plan_loss(trm_device *d, trm_op *op);        /* loss.c */
 trm_status trm_cpu_plan_load(trm_device *d, trm_op *op);        /* load.c */

@@ -98,14 +98,14 @@ static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
 
 static bias_act_fn choose_act(const trm_kernels *k, trm_act act) {
     switch (act) {
-    case TRM_ACT_NONE: return NULL;
     case TRM_ACT_RELU: return k->bias_relu;
     case TRM_ACT_GELU: return k->bias_gelu;
     case TRM_ACT_GELU_TANH: return k->bias_gelu_tanh;
     case TRM_ACT_TANH: return k->bias_tanh;
     case TRM_ACT_SIGMOID: return k->bias_sigmoid;
+    case TRM_ACT_SILU: return k->bias_silu;
+    default: return NULL;
     }
-    return NULL;
 }
 
 static void plan_scratch(trm_op *op, dense_state *s) {

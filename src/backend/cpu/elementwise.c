@@ -1,4 +1,4 @@
-/* Element-wise ops and the change of order of flatten: which loop of kernels/cpu/elementwise.c each one is. */
+/* Element-wise ops, softmax, concat and the change of order of flatten: which loop of kernels/cpu/elementwise.c each one is. */
 #include "own.h"
 
 typedef void (*act_fn)(const float *x, float *y, int64_t n, int threads);
@@ -11,7 +11,8 @@ typedef struct map_state {
     act_fn act;
     act_grad_fn act_grad;
     trm_arg from;             /* act_grad: where the slope comes from */
-    int64_t channels, pixels; /* flatten */
+    int64_t channels, pixels; /* flatten, unflatten */
+    int64_t row, wide;        /* softmax, concat: channels of X and of Y */
     trm_dropout drop;
 } map_state;
 
@@ -44,8 +45,9 @@ static trm_status choose_act(trm_op *op) {
     case TRM_ACT_SIGMOID: USE(sigmoid, Y);
     case TRM_ACT_GELU: USE(gelu, X);
     case TRM_ACT_GELU_TANH: USE(gelu_tanh, X);
+    case TRM_ACT_SILU: USE(silu, X);
 #undef USE
-    case TRM_ACT_NONE: break;
+    default: break;
     }
     return trm_fail(TRM_INTERNAL, "activation %s has no loop", trm_act_name(op->desc.act));
 }
@@ -114,6 +116,71 @@ static trm_status flatten_bwd_run(trm_op *op, const trm_step *step) {
     return TRM_OK;
 }
 
+/* The way back, for a sample that becomes an image. */
+static trm_status unflatten_fwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    const float *x = op->arg[TRM_ARG_X];
+    float *y = op->arg[TRM_ARG_Y];
+    if (same_order(s))
+        copy_or_add(op, x, y, false);
+    else
+        trm_cpu_kernels(op->device)
+            ->transpose(x, y, op->desc.n, s->channels, s->pixels, false, op->device->threads);
+    return TRM_OK;
+}
+
+static trm_status unflatten_bwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    const float *dy = op->arg[TRM_ARG_DY];
+    float *dx = op->arg[TRM_ARG_DX];
+    bool add = op->desc.accumulate;
+    if (same_order(s))
+        copy_or_add(op, dy, dx, add);
+    else
+        trm_cpu_kernels(op->device)
+            ->transpose(dy, dx, op->desc.n, s->pixels, s->channels, add, op->device->threads);
+    return TRM_OK;
+}
+
+/* ---- rows of channels: softmax, concat ----------------------------------------------- */
+
+static trm_status softmax_fwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    trm_cpu_kernels(op->device)
+        ->softmax(op->arg[TRM_ARG_X], op->arg[TRM_ARG_Y], s->elements / s->row, s->row, op->device->threads);
+    return TRM_OK;
+}
+
+static trm_status softmax_bwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    trm_cpu_kernels(op->device)
+        ->softmax_back(op->arg[TRM_ARG_Y], op->arg[TRM_ARG_DY], op->arg[TRM_ARG_DX], s->elements / s->row,
+                       s->row, op->desc.accumulate, op->device->threads);
+    return TRM_OK;
+}
+
+static trm_status concat_fwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    trm_cpu_kernels(op->device)
+        ->columns(op->arg[TRM_ARG_X], s->row, (float *)op->arg[TRM_ARG_Y] + op->desc.at, s->wide,
+                  s->elements / s->row, s->row, false, op->device->threads);
+    return TRM_OK;
+}
+
+static trm_status concat_bwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    trm_cpu_kernels(op->device)
+        ->columns((const float *)op->arg[TRM_ARG_DY] + op->desc.at, s->wide, op->arg[TRM_ARG_DX], s->row,
+                  s->elements / s->row, s->row, op->desc.accumulate, op->device->threads);
+    return TRM_OK;
+}
+
 /* ---- dropout ------------------------------------------------------------------------ */
 
 /* The counters of this slice's samples are written to scratch; the loop counts on from them. */
@@ -173,6 +240,12 @@ static trm_cpu_run_fn run_of(trm_op_kind kind) {
     case TRM_OP_COPY: return copy_run;
     case TRM_OP_FLATTEN_FWD: return flatten_fwd_run;
     case TRM_OP_FLATTEN_BWD: return flatten_bwd_run;
+    case TRM_OP_UNFLATTEN_FWD: return unflatten_fwd_run;
+    case TRM_OP_UNFLATTEN_BWD: return unflatten_bwd_run;
+    case TRM_OP_SOFTMAX_FWD: return softmax_fwd_run;
+    case TRM_OP_SOFTMAX_BWD: return softmax_bwd_run;
+    case TRM_OP_CONCAT_FWD: return concat_fwd_run;
+    case TRM_OP_CONCAT_BWD: return concat_bwd_run;
     default: return dropout_run;
     }
 }
@@ -185,7 +258,11 @@ trm_status trm_cpu_plan_elementwise(trm_device *d, trm_op *op) {
     map_state *s = op->state;
     int64_t count = trm_shape_count(&op->desc.in);
     s->elements = op->desc.n * count;
-    s->channels = op->desc.in.rank == 3 ? op->desc.in.dim[0] : 1;
+    const bool back = kind == TRM_OP_UNFLATTEN_FWD || kind == TRM_OP_UNFLATTEN_BWD;
+    const trm_shape *image = back ? &op->desc.out : &op->desc.in;
+    s->row = trm_cpu_channels(&op->desc.in);
+    s->wide = trm_cpu_channels(&op->desc.out);
+    s->channels = image->rank == 3 ? image->dim[0] : 1;
     s->pixels = count / s->channels;
     if (kind == TRM_OP_ACT_FWD || kind == TRM_OP_ACT_BWD) return choose_act(op);
     return dropout ? plan_dropout(op, count) : TRM_OK;

@@ -1,4 +1,4 @@
-/* Batch norm, phase by phase, and layer norm.  Numbers per channel are computed here in double; the passes over
+/* Batch norm, phase by phase, layer norm and group norm.  Numbers per channel are computed here in double; the passes over
  * the data are in kernels/cpu/norm.c. */
 #include "own.h"
 
@@ -244,5 +244,184 @@ trm_status trm_cpu_plan_layer_norm(trm_device *d, trm_op *op) {
     s->a.accumulate = op->desc.accumulate;
     op->saved_bytes = (size_t)s->a.rows * 2 * sizeof(float);
     op->scratch_bytes = ln_layout(s, NULL);
+    return TRM_OK;
+}
+
+/* ---- group norm ---------------------------------------------------------------------- */
+
+/* A sample is a batch norm of its own whose channels share moments in groups, so the loops are those of batch
+ * norm over the sample's pixels.  Threads take samples; with fewer samples than threads, pixels. */
+typedef struct gn_state {
+    trm_cpu_state base;
+    trm_bn a; /* of one sample, without pointers */
+    int64_t n, pixels, groups;
+    int teams;
+} gn_state;
+
+/* What a thread works in. */
+typedef struct gn_team {
+    trm_bn a;
+    float *mean, *scale, *shift, *slope;
+    double *dw, *db; /* sums over its samples */
+} gn_team;
+
+/* The scratch of team t; `base` NULL only counts. */
+static gn_team gn_team_of(const gn_state *s, void *base, int t, size_t *used) {
+    gn_team g = {.a = s->a};
+    int64_t wide = s->a.pack * s->a.c;
+    for (int k = 0; k <= t; k++) {
+        g.a.mean = g.mean = trm_cpu_take(base, used, wide, sizeof(float));
+        g.a.scale = g.scale = trm_cpu_take(base, used, wide, sizeof(float));
+        g.a.shift = g.shift = trm_cpu_take(base, used, wide, sizeof(float));
+        g.a.slope = g.slope = trm_cpu_take(base, used, wide, sizeof(float));
+        g.a.sum = trm_cpu_take(base, used, 2 * s->a.c, sizeof(double));
+        g.a.work = trm_cpu_take(base, used, s->a.threads * 2 * wide, sizeof(double));
+        g.dw = trm_cpu_take(base, used, s->a.c, sizeof(double));
+        g.db = trm_cpu_take(base, used, s->a.c, sizeof(double));
+    }
+    return g;
+}
+
+static gn_team gn_begin(const trm_op *op, int t) {
+    size_t used = 0;
+    return gn_team_of(op->state, op->scratch, t, &used);
+}
+
+/* Samples of team t: begin to end. */
+static int64_t gn_edge(const gn_state *s, int t) { return trm_cut(s->n, s->teams, t); }
+
+/* The sums of the channels are relative to `at`, their first pixels; those of the group are put together in double. */
+static moments gn_moments(const gn_state *s, const trm_bn *a, const float *at, int64_t group) {
+    int64_t c = a->c / s->groups, first = group * c;
+    double pixels = (double)s->pixels, m = pixels * (double)c, mean = 0, var = 0;
+    for (int64_t j = first; j < first + c; j++) mean += a->sum[j] + pixels * (double)at[j];
+    mean /= m;
+    for (int64_t j = first; j < first + c; j++) {
+        double d = (double)at[j] - mean;
+        var += a->sum[a->c + j] + d * (2 * a->sum[j] + pixels * d);
+    }
+    var /= m;
+    return (moments){mean, var < 0 ? 0 : var};
+}
+
+static void gn_fwd_sample(const trm_op *op, const gn_state *s, gn_team *g, int64_t i) {
+    const trm_kernels *k = trm_cpu_kernels(op->device);
+    const float *w = op->arg[TRM_ARG_W], *b = op->arg[TRM_ARG_B];
+    float *saved = (float *)op->arg[TRM_ARG_SAVED] + 2 * s->groups * i;
+    trm_bn *a = &g->a;
+    a->x = (const float *)op->arg[TRM_ARG_X] + i * s->pixels * a->c;
+    a->out = (float *)op->arg[TRM_ARG_Y] + i * s->pixels * a->c;
+    memcpy(g->mean, a->x, sizeof(float) * (size_t)a->c);
+    widen(a, g->mean);
+    k->bn_stats(a);
+    for (int64_t group = 0; group < s->groups; group++) {
+        moments now = gn_moments(s, a, a->x, group);
+        saved[2 * group] = (float)now.mean;
+        saved[2 * group + 1] = (float)(1 / sqrt(now.var + op->desc.eps));
+    }
+    for (int64_t j = 0; j < a->c; j++) {
+        const float *of = saved + 2 * (j / (a->c / s->groups));
+        g->mean[j] = of[0];
+        g->scale[j] = w ? w[j] * of[1] : of[1];
+        g->shift[j] = b ? b[j] : 0;
+    }
+    widen(a, g->mean);
+    widen(a, g->scale);
+    widen(a, g->shift);
+    k->bn_apply(a);
+}
+
+static trm_status gn_fwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const gn_state *s = op->state;
+#pragma omp parallel for num_threads(s->teams) if (s->teams > 1) schedule(static)
+    for (int t = 0; t < s->teams; t++) {
+        gn_team g = gn_begin(op, t);
+        for (int64_t i = gn_edge(s, t); i < gn_edge(s, t + 1); i++) gn_fwd_sample(op, s, &g, i);
+    }
+    return TRM_OK;
+}
+
+/* dx = (g - mean(g) - xhat * mean(g * xhat)) / sd with g = dy * w, as numbers per channel. */
+static void gn_grad_group(const gn_state *s, gn_team *g, const float *w, const float *of, int64_t group) {
+    const trm_bn *a = &g->a;
+    int64_t c = a->c / s->groups, first = group * c;
+    double m = (double)(s->pixels * c), rstd = (double)of[1], mean_g = 0, mean_gx = 0;
+    for (int64_t j = first; j < first + c; j++) {
+        double wj = w ? (double)w[j] : 1;
+        mean_g += wj * a->sum[j] / m;
+        mean_gx += wj * a->sum[a->c + j] * rstd / m;
+        g->db[j] += a->sum[j];
+        g->dw[j] += a->sum[a->c + j] * rstd;
+    }
+    for (int64_t j = first; j < first + c; j++) {
+        g->scale[j] = w ? w[j] * of[1] : of[1];
+        g->shift[j] = (float)(-rstd * mean_g);
+        g->slope[j] = (float)(-rstd * rstd * mean_gx);
+    }
+}
+
+static void gn_bwd_sample(const trm_op *op, const gn_state *s, gn_team *g, int64_t i) {
+    const trm_kernels *k = trm_cpu_kernels(op->device);
+    const float *saved = (const float *)op->arg[TRM_ARG_SAVED] + 2 * s->groups * i;
+    trm_bn *a = &g->a;
+    a->x = (const float *)op->arg[TRM_ARG_X] + i * s->pixels * a->c;
+    a->dy = (float *)op->arg[TRM_ARG_DY] + i * s->pixels * a->c;
+    a->out = (float *)op->arg[TRM_ARG_DX] + i * s->pixels * a->c;
+    for (int64_t j = 0; j < a->c; j++) g->mean[j] = saved[2 * (j / (a->c / s->groups))];
+    widen(a, g->mean);
+    k->bn_grad_sums(a);
+    for (int64_t group = 0; group < s->groups; group++)
+        gn_grad_group(s, g, op->arg[TRM_ARG_W], saved + 2 * group, group);
+    widen(a, g->scale);
+    widen(a, g->shift);
+    widen(a, g->slope);
+    k->bn_grad_apply(a);
+}
+
+/* The sums of all teams, in their order, to the first. */
+static void gn_fold(const trm_op *op, const gn_state *s, gn_team *first) {
+    for (int t = 1; t < s->teams; t++) {
+        gn_team g = gn_begin(op, t);
+        for (int64_t j = 0; j < s->a.c; j++) {
+            first->dw[j] += g.dw[j];
+            first->db[j] += g.db[j];
+        }
+    }
+}
+
+static trm_status gn_bwd_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const gn_state *s = op->state;
+#pragma omp parallel for num_threads(s->teams) if (s->teams > 1) schedule(static)
+    for (int t = 0; t < s->teams; t++) {
+        gn_team g = gn_begin(op, t);
+        memset(g.dw, 0, sizeof(double) * (size_t)s->a.c);
+        memset(g.db, 0, sizeof(double) * (size_t)s->a.c);
+        for (int64_t i = gn_edge(s, t); i < gn_edge(s, t + 1); i++) gn_bwd_sample(op, s, &g, i);
+    }
+    gn_team first = gn_begin(op, 0);
+    gn_fold(op, s, &first);
+    put_sums(op->arg[TRM_ARG_DW], first.dw, s->a.c, op->desc.accumulate_w);
+    put_sums(op->arg[TRM_ARG_DB], first.db, s->a.c, op->desc.accumulate_w);
+    return TRM_OK;
+}
+
+trm_status trm_cpu_plan_group_norm(trm_device *d, trm_op *op) {
+    TRM_TRY(
+        trm_cpu_own(op, sizeof(gn_state), NULL, op->desc.kind == TRM_OP_GN_FWD ? gn_fwd_run : gn_bwd_run));
+    gn_state *s = op->state;
+    int64_t count = trm_shape_count(&op->desc.in);
+    s->n = op->desc.n;
+    s->groups = op->desc.groups;
+    s->a.c = op->desc.in.dim[0];
+    s->a.rows = s->pixels = count / s->a.c;
+    s->a.pack = trm_min64(pack_of(s->a.c), s->pixels);
+    s->a.accumulate = op->desc.accumulate;
+    /* Waking threads pays for some ten thousand numbers. */
+    s->teams = s->n >= d->threads && s->n * count >= 16384 ? d->threads : 1;
+    s->a.threads = s->teams > 1 ? 1 : d->threads;
+    op->saved_bytes = (size_t)(2 * s->n * s->groups) * sizeof(float);
+    gn_team_of(s, NULL, s->teams - 1, &op->scratch_bytes);
     return TRM_OK;
 }

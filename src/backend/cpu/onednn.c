@@ -121,7 +121,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_appe
  * own choice than as a plain matrix product, which (kh,kw,I,O) weights ask for. */
 static dnnl_format_tag_t liked_weights(const trm_op_desc *op) {
     bool large = op->kernel[0] * op->kernel[1] >= 25 && op->in.dim[0] >= 16 && op->out.dim[0] >= 32;
-    bool plain = op->pad[0] == 0 && op->pad[1] == 0 && op->stride[0] == 1 && op->stride[1] == 1;
+    bool plain = op->pad[0] == 0 && op->pad[1] == 0 && op->stride[0] == 1 && op->stride[1] == 1 &&
+                 op->gap[0] == 0 && op->gap[1] == 0;
     bool product = op->kind == TRM_OP_CONV_BWD_X && op->groups == 1 && large && plain;
     return product ? dnnl_hwio : dnnl_format_tag_any;
 }
@@ -286,7 +287,11 @@ static trm_status conv_memory_make(const trm_op_desc *op, conv_memory *m) {
 
 static conv_parts conv_parts_of(const trm_op_desc *op) {
     return (conv_parts){
-        .op = op, .strides = {op->stride[0], op->stride[1]}, .padding = {op->pad[0], op->pad[1]}};
+        .op = op,
+        .strides = {op->stride[0], op->stride[1]},
+        .padding = {op->pad[0], op->pad[1]},
+        .dilation = {op->gap[0], op->gap[1]},
+    };
 }
 
 /* A backward pass is described with the forward one as a hint. */

@@ -44,6 +44,7 @@ static trm_ref_window window_of(const trm_op *op) {
         .stride = {d->stride[0], d->stride[1]},
         .pad = {d->pad[0], d->pad[1]},
         .groups = d->groups,
+        .gap = {d->gap[0], d->gap[1]},
     };
 }
 

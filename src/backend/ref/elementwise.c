@@ -1,4 +1,4 @@
-/* ref/elementwise: activations, dropout, flatten, sums and copies. */
+/* ref/elementwise: activations, softmax, dropout, flatten, concat, sums and copies. */
 #include "ref_impl.h"
 
 static trm_ref_act act_of(trm_act a) {
@@ -7,6 +7,7 @@ static trm_ref_act act_of(trm_act a) {
     case TRM_ACT_GELU_TANH: return TRM_REF_GELU_TANH;
     case TRM_ACT_TANH: return TRM_REF_TANH;
     case TRM_ACT_SIGMOID: return TRM_REF_SIGMOID;
+    case TRM_ACT_SILU: return TRM_REF_SILU;
     default: return TRM_REF_RELU;
     }
 }
@@ -27,6 +28,20 @@ trm_status trm_ref_run_ACT_BWD(trm_op *op, const trm_step *step) {
     const double *x_or_y = REF(X) ? REF(X) : REF(Y);
     trm_ref_act_bwd(act_of(op->desc.act), trm_ref_in_count(op), x_or_y, REF(DY), op->desc.accumulate,
                     REF(DX));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_SOFTMAX_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    int64_t c = trm_ref_channels(&op->desc.in);
+    trm_ref_softmax_fwd(trm_ref_in_count(op) / c, c, REF(X), REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_SOFTMAX_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    int64_t c = trm_ref_channels(&op->desc.in);
+    trm_ref_softmax_bwd(trm_ref_in_count(op) / c, c, REF(Y), REF(DY), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }
 
@@ -64,6 +79,44 @@ trm_status trm_ref_run_FLATTEN_BWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_image m = trm_ref_image_of(&op->desc.in);
     trm_ref_flatten_bwd(op->desc.n, m.c, m.h, m.w, REF(DY), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+/* The way back of a flatten, and its gradient the way there. */
+trm_status trm_ref_run_UNFLATTEN_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_image m = trm_ref_image_of(&op->desc.out);
+    trm_ref_flatten_bwd(op->desc.n, m.c, m.h, m.w, REF(X), false, REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_UNFLATTEN_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_image m = trm_ref_image_of(&op->desc.out);
+    int64_t size = m.c * m.h * m.w;
+    for (int64_t i = 0; i < op->desc.n * size; i++) {
+        double d = REF(DY)[i / size * size + trm_ref_hwc(m.c, m.h, m.w, i % size)];
+        REF(DX)[i] = op->desc.accumulate ? REF(DX)[i] + d : d;
+    }
+    return TRM_OK;
+}
+
+static trm_ref_concat concat_of(const trm_op *op) {
+    int64_t c = trm_ref_channels(&op->desc.in);
+    return (trm_ref_concat){trm_ref_in_count(op) / c, c, trm_ref_channels(&op->desc.out), op->desc.at};
+}
+
+trm_status trm_ref_run_CONCAT_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_concat s = concat_of(op);
+    trm_ref_concat_fwd(&s, REF(X), REF(Y));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_CONCAT_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_concat s = concat_of(op);
+    trm_ref_concat_bwd(&s, REF(DY), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }
 

@@ -1,4 +1,4 @@
-/* ref/norm: batch norm in its four steps, layer norm. */
+/* ref/norm: batch norm in its four steps, layer norm, group norm. */
 #include "ref_impl.h"
 
 /* Batch norm with moments of this micro-batch (out of STAT), which lie in scratch. */
@@ -73,5 +73,26 @@ trm_status trm_ref_run_LN_BWD(trm_op *op, const trm_step *step) {
     trm_ref_ln s = layer_norm_of(op);
     trm_ref_ln_bwd_w(&s, REF(X), REF(DY), REF(SAVED), op->desc.accumulate_w, REF(DW), REF(DB));
     trm_ref_ln_bwd_x(&s, REF(X), REF(DY), REF(W), REF(SAVED), op->desc.accumulate, REF(DX));
+    return TRM_OK;
+}
+
+static trm_ref_gn group_norm_of(const trm_op *op) {
+    const trm_op_desc *d = &op->desc;
+    int64_t c = d->in.dim[0];
+    return (trm_ref_gn){d->n, trm_shape_count(&d->in) / c, c, d->groups, d->eps};
+}
+
+trm_status trm_ref_run_GN_FWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_gn s = group_norm_of(op);
+    trm_ref_gn_fwd(&s, REF(X), REF(W), REF(B), REF(Y), REF(SAVED));
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_GN_BWD(trm_op *op, const trm_step *step) {
+    (void)step;
+    trm_ref_gn s = group_norm_of(op);
+    trm_ref_gn_bwd_w(&s, REF(X), REF(DY), REF(SAVED), op->desc.accumulate_w, REF(DW), REF(DB));
+    trm_ref_gn_bwd_x(&s, REF(X), REF(DY), REF(W), REF(SAVED), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }

@@ -15,6 +15,8 @@ static size_t saved_doubles(const trm_op_desc *d) {
     case TRM_OP_LN_FWD:
     case TRM_OP_LN_BWD:
         return (size_t)(2 * d->n * trm_shape_count(&d->in) / last); /* mean and 1/sd of a row */
+    case TRM_OP_GN_FWD:
+    case TRM_OP_GN_BWD: return (size_t)(2 * d->n * d->groups); /* the same of a sample and group */
     case TRM_OP_ATTN_FWD:
     case TRM_OP_ATTN_BWD: return (size_t)(d->n * d->heads * d->in.dim[0]); /* log-sum-exp of a row */
     default: return 0;

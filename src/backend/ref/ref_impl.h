@@ -31,6 +31,9 @@ static inline trm_ref_image trm_ref_image_of(const trm_shape *s) {
     return (trm_ref_image){trm_shape_count(s), 1, 1};
 }
 
+/* Channels of a sample: the first dimension of an image, else the last one. */
+static inline int64_t trm_ref_channels(const trm_shape *s) { return s->dim[s->rank == 3 ? 0 : s->rank - 1]; }
+
 /* Applies desc.act in place over n values; NONE does nothing. */
 void trm_ref_apply_act(trm_act act, int64_t n, double *y);
 

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Pixels that a kernel spans. */
+static int64_t reach(const trm_layer_attr *a, int i) { return (a->kernel[i] - 1) * a->dilation[i] + 1; }
+
 static trm_status check(const trm_layer_attr *a, const char *name, const trm_shape *x) {
     if (!trm_shape_is_image(x)) return trm_graph_wants_image("conv2d", name, x);
     if (x->dim[0] % a->groups || a->out % a->groups)
@@ -10,10 +13,10 @@ static trm_status check(const trm_layer_attr *a, const char *name, const trm_sha
             TRM_JOB, "layer '%s': groups is %lld, which must divide the %lld input and %lld output channels",
             name, (long long)a->groups, (long long)x->dim[0], (long long)a->out);
     for (int i = 0; i < 2; i++)
-        if (x->dim[1 + i] + 2 * a->pad[i] < a->kernel[i])
+        if (x->dim[1 + i] + 2 * a->pad[i] < reach(a, i))
             return trm_fail(TRM_JOB,
                             "layer '%s': a kernel of %lld does not fit in %lld pixels with padding %lld",
-                            name, (long long)a->kernel[i], (long long)x->dim[1 + i], (long long)a->pad[i]);
+                            name, (long long)reach(a, i), (long long)x->dim[1 + i], (long long)a->pad[i]);
     return TRM_OK;
 }
 
@@ -26,7 +29,8 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
         n->desc.kernel[i] = a->kernel[i];
         n->desc.stride[i] = a->stride[i];
         n->desc.pad[i] = a->pad[i];
-        n->desc.out.dim[1 + i] = (x.dim[1 + i] + 2 * a->pad[i] - a->kernel[i]) / a->stride[i] + 1;
+        n->desc.gap[i] = a->dilation[i] - 1;
+        n->desc.out.dim[1 + i] = (x.dim[1 + i] + 2 * a->pad[i] - reach(a, i)) / a->stride[i] + 1;
     }
     n->desc.groups = a->groups;
     n->desc.out.dim[0] = a->out;
@@ -43,6 +47,8 @@ static const trm_attr_def attrs[] = {
      "pixels, one number or [height, width]"},
     {"stride", TRM_ATTR_PAIR, offsetof(trm_layer_attr, stride), false, 1, 1, 1024, "pixels"},
     {"pad", TRM_ATTR_PAIR, offsetof(trm_layer_attr, pad), false, 0, 0, 1024, "zero pixels on each side"},
+    {"dilation", TRM_ATTR_PAIR, offsetof(trm_layer_attr, dilation), false, 1, 1, 1024,
+     "distance of the kernel's pixels; 1: side by side"},
     {"groups", TRM_ATTR_INT, offsetof(trm_layer_attr, groups), false, 1, 1, 1e6,
      "independent groups of channels"},
     {"bias", TRM_ATTR_BOOL, offsetof(trm_layer_attr, bias), false, 1, 0, 1, "adds a bias per channel"},

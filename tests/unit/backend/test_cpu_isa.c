@@ -1,4 +1,4 @@
-/* The loops around products, in attention and in pooling give the same on every instruction set that this
+/* The loops around products, in attention, in pooling and over rows of channels give the same on every instruction set that this
  * machine has, for shapes that fill vectors and for those that do not, on one thread and on three. */
 #include <math.h>
 #include <string.h>
@@ -73,6 +73,19 @@ static void run_pool(const trm_kernels *k, results *r, trm_pool a, bool add) {
     k->pool_avg_grad(&a);
 }
 
+/* Softmax, and values side by side. */
+static void run_rows(const trm_kernels *k, results *r, int64_t rows, int64_t cols, int threads) {
+    memset(r, 0, sizeof *r);
+    k->softmax(x, r->out[0], rows, cols, threads);
+    k->softmax_back(r->out[0], dy, r->out[1], rows, cols, false, threads);
+    memcpy(r->out[2], res, sizeof res);
+    k->softmax_back(r->out[0], dy, r->out[2], rows, cols, true, threads);
+    k->columns(x, cols, r->out[3] + 1, cols + 3, rows, cols, false, threads);
+    k->columns(r->out[3] + 1, cols + 3, r->out[4], cols, rows, cols, false, threads);
+    memcpy(r->out[5], res, sizeof res);
+    k->columns(r->out[3] + 1, cols + 3, r->out[5], cols, rows, cols, true, threads);
+}
+
 static void check_equal(void) {
     for (int o = 0; o < OUTPUTS; o++)
         for (int64_t i = 0; i < CAP; i++)
@@ -134,6 +147,23 @@ static void softmax_loops(void **state) {
     }
 }
 
+static void row_loops(void **state) {
+    (void)state;
+    const int64_t shapes[][2] = {{1, 1}, {5, 7}, {3, 16}, {40, 33}, {7, 2100}, {2000, 10}};
+    for (size_t i = 0; i < SUPPORT_COUNT(shapes); i++) {
+        const int64_t rows = shapes[i][0], cols = shapes[i][1];
+        run_rows(sets[0], &base, rows, cols, 1);
+        for (int64_t row = 0; row < rows; row++) check_sum(base.out[0] + row * cols, cols, cols);
+        assert_memory_equal(base.out[4], x, (size_t)(rows * cols) * sizeof *x);
+        for (int s = 0; s < set_count; s++) {
+            for (int threads = 1; threads <= 3; threads += 2) {
+                run_rows(sets[s], &other, rows, cols, threads);
+                check_equal();
+            }
+        }
+    }
+}
+
 static void pool_loops(void **state) {
     (void)state;
     const trm_pool shapes[] = {
@@ -163,6 +193,7 @@ int main(void) {
         cmocka_unit_test(dense_loops),
         cmocka_unit_test(softmax_loops),
         cmocka_unit_test(pool_loops),
+        cmocka_unit_test(row_loops),
     };
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }

@@ -93,6 +93,19 @@ static void gelu(void **state) {
     assert_true(isnan(trm_gelu_tanhf(NAN)));
 }
 
+static double exact_silu(double x) { return x / (1 + exp(-x)); }
+static double exact_silu_slope(double x) {
+    double s = 1 / (1 + exp(-x));
+    return s * (1 + x * (1 - s));
+}
+
+static void silu(void **state) {
+    (void)state;
+    assert_bound(worst_error(trm_siluf, exact_silu), 3e-7);
+    assert_bound(worst_error(trm_silu_slope, exact_silu_slope), 3e-7);
+    assert_true(isnan(trm_siluf(NAN)));
+}
+
 /* ---- by the loops of each instruction set ------------------------------------------------- */
 
 enum { COUNT = 4099 };
@@ -115,6 +128,7 @@ static void check_table(const trm_kernels *k) {
     assert_bound(loop_error(k->bias_sigmoid, exact_sigmoid), 2e-7);
     assert_bound(loop_error(k->bias_gelu, exact_gelu), 3e-7);
     assert_bound(loop_error(k->bias_gelu_tanh, exact_gelu_tanh), 3e-7);
+    assert_bound(loop_error(k->bias_silu, exact_silu), 3e-7);
 }
 
 static void every_instruction_set(void **state) {
@@ -127,8 +141,9 @@ static void every_instruction_set(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential), cmocka_unit_test(hyperbolic_tangent),    cmocka_unit_test(sigmoid),
-        cmocka_unit_test(gelu),        cmocka_unit_test(every_instruction_set),
+        cmocka_unit_test(exponential), cmocka_unit_test(hyperbolic_tangent),
+        cmocka_unit_test(sigmoid),     cmocka_unit_test(gelu),
+        cmocka_unit_test(silu),        cmocka_unit_test(every_instruction_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

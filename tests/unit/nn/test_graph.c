@@ -39,6 +39,25 @@ static void shapes_are_inferred(void **state) {
     assert_ok(try_layer(trm_shape_of(2, 6LL, 5LL), false, "linear", &a, &out));
     want = trm_shape_of(2, 6LL, 7LL);
     assert_true(trm_shape_equal(&out, &want));
+    a = nn_attr("conv2d");
+    a.out = 8;
+    a.kernel[0] = a.kernel[1] = 3;
+    a.dilation[0] = 2, a.dilation[1] = 4;
+    assert_ok(try_layer(trm_shape_of(3, 4LL, 9LL, 12LL), false, "conv2d", &a, &out));
+    want = trm_shape_of(3, 8LL, 5LL, 4LL);
+    assert_true(trm_shape_equal(&out, &want));
+    a = nn_attr("reshape");
+    a.shape = trm_shape_of(3, 6LL, 6LL, 12LL);
+    assert_ok(try_layer(trm_shape_of(3, 4LL, 9LL, 12LL), false, "reshape", &a, &out));
+    assert_true(trm_shape_equal(&out, &a.shape));
+    a = nn_attr("concat");
+    a.n_in = 2;
+    assert_ok(try_layer(trm_shape_of(3, 4LL, 9LL, 12LL), false, "concat", &a, &out));
+    want = trm_shape_of(3, 8LL, 9LL, 12LL);
+    assert_true(trm_shape_equal(&out, &want));
+    assert_ok(try_layer(trm_shape_of(2, 6LL, 5LL), false, "concat", &a, &out));
+    want = trm_shape_of(2, 6LL, 10LL);
+    assert_true(trm_shape_equal(&out, &want));
 }
 
 static void faults_name_the_layer(void **state) {
@@ -76,7 +95,37 @@ static void faults_name_the_layer(void **state) {
     a.kernel[0] = a.kernel[1] = 3;
     a.pad[0] = 2;
     assert_fault(try_layer(image, false, "max_pool", &a, NULL), TRM_JOB, "more than half");
+    a = nn_attr("conv2d");
+    a.kernel[0] = a.kernel[1] = 3;
+    a.dilation[0] = a.dilation[1] = 5;
+    assert_fault(try_layer(image, false, "conv2d", &a, NULL), TRM_JOB,
+                 "a kernel of 11 does not fit in 9 pixels");
+    a = nn_attr("group_norm");
+    a.groups = 3;
+    assert_fault(try_layer(image, false, "group_norm", &a, NULL), TRM_JOB, "must divide the 4 channels");
+    assert_fault(try_layer(seq, false, "group_norm", &a, NULL), TRM_JOB, "'it': group_norm reads");
+    a = nn_attr("reshape");
+    a.shape = trm_shape_of(2, 4LL, 3LL);
+    assert_fault(try_layer(row, false, "reshape", &a, NULL), TRM_JOB,
+                 "from (10) to (4,3) changes the number");
+    a.shape = trm_shape_of(4, 1LL, 1LL, 1LL, 10LL);
+    assert_fault(try_layer(row, false, "reshape", &a, NULL), TRM_JOB, "allowed are (F), (T,C) and (C,H,W)");
+    a = nn_attr("concat");
+    assert_fault(try_layer(row, false, "concat", &a, NULL), TRM_JOB, "concat reads 2 to 8 values, not 0");
     assert_fault(try_layer(trm_shape_of(1, 0LL), false, "relu", NULL, NULL), TRM_JOB, "not possible");
+}
+
+static void concat_refuses_other_shapes(void **state) {
+    (void)state;
+    trm_graph *g = nn_new(2, 4, 6, 0, false);
+    trm_layer_attr a = nn_attr("concat");
+    int out, flat = nn_add(g, "flatten", "flat", 0, 0, NULL), wide = nn_linear(g, 0, 9);
+    a.n_in = 2;
+    assert_fault(trm_graph_add(g, trm_layer_find("concat"), &a, "c", (int[]){0, flat}, &out), TRM_JOB,
+                 "shapes (4,6) ('input') and (24) ('flat')");
+    assert_ok(trm_graph_add(g, trm_layer_find("concat"), &a, "c", (int[]){0, wide}, &out));
+    assert_int_equal(trm_graph_shape(g, out)->dim[1], 15);
+    trm_graph_free(g);
 }
 
 static void names_are_unique(void **state) {
@@ -182,6 +231,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_inferred),
         cmocka_unit_test(faults_name_the_layer),
+        cmocka_unit_test(concat_refuses_other_shapes),
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(loss_must_fit),
         cmocka_unit_test(a_tied_weight_counts_once),

@@ -210,6 +210,33 @@ static void repeats_and_adds(void **state) {
     trm_graph_free(g);
 }
 
+static void joins_and_reshapes(void **state) {
+    (void)state;
+    trm_graph *g = graph_of("model:\n  layers:\n"
+                            "    - conv2d: {out: 4, kernel: 3, pad: 2, dilation: 2, name: a}\n"
+                            "    - group_norm: 2\n"
+                            "    - silu\n"
+                            "    - concat: {from: a}\n"
+                            "    - concat: {from: [concat1, input, a], name: all}\n"
+                            "    - group_norm: {groups: 1, affine: false, name: plain}\n"
+                            "    - reshape: [13, 16]\n"
+                            "    - softmax\n"
+                            "    - residual: {layers: [{linear: 16}], act: silu}\n"
+                            "    - reshape: {shape: [4, 4, 13], name: last}\n"
+                            "    - flatten\n"
+                            "    - linear: 10\n",
+                            images(1, 4, 4));
+    char buf[80];
+    assert_shape(g, "a.weight", "(4,1,3,3)");
+    assert_shape(g, "group_norm1.bias", "(4)");
+    assert_int_equal(trm_graph_param_find(g, "plain.weight"), -1);
+    assert_string_equal(trm_shape_text(trm_graph_shape(g, trm_graph_find(g, "all")), buf, sizeof buf),
+                        "(13,4,4)");
+    assert_string_equal(trm_shape_text(trm_graph_shape(g, trm_graph_find(g, "last")), buf, sizeof buf),
+                        "(4,4,13)");
+    trm_graph_free(g);
+}
+
 static void builds_transformers(void **state) {
     (void)state;
     trm_graph *g = graph_of("model:\n  layers:\n"
@@ -283,6 +310,12 @@ static const slip slips[] = {
     {"[linear: {out: 5, from: []}]", "`from` is an empty list; linear reads 1 value", ""},
     {"[add]", "job.yaml:1:18: add reads two values; it needs `from`", "for example `add: {from: [a, b]}`"},
     {"[add: {from: [input, input, input]}]", "`from` is a list; add reads 2 values", ""},
+    {"[concat]", "job.yaml:1:18: concat reads two or more values; it needs `from`",
+     "for example `concat: {from: [a, b]}`"},
+    {"[concat: {from: [input, input, input, input, input, input, input, input, input]}]",
+     "`from` is a list; concat reads 2 to 8 values", ""},
+    {"[reshape: [0, 5]]", "reshape.shape is a list; allowed are lists of 1 to 5 whole numbers from 1", ""},
+    {"[reshape]", "reshape needs `shape`", ""},
     {"[linear: {out: 5, name: a}, linear: {out: 5, from: input}]",
      "job.yaml:1:18: nothing reads the value of layer `a`", ""},
     {"[linear: {out: 5, tie: wte}]", "no earlier layer is named wte", ""},
@@ -407,12 +440,19 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builds_mlp),          cmocka_unit_test(builds_mlp_for_regression),
-        cmocka_unit_test(builds_lenet),        cmocka_unit_test(builds_resnet),
-        cmocka_unit_test(builds_gpt),          cmocka_unit_test(lists_equal_presets),
-        cmocka_unit_test(repeats_and_adds),    cmocka_unit_test(builds_transformers),
-        cmocka_unit_test(refuses_slips),       cmocka_unit_test(places_faults_of_shapes),
-        cmocka_unit_test(checks_mean_and_std), cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(builds_mlp),
+        cmocka_unit_test(builds_mlp_for_regression),
+        cmocka_unit_test(builds_lenet),
+        cmocka_unit_test(builds_resnet),
+        cmocka_unit_test(builds_gpt),
+        cmocka_unit_test(lists_equal_presets),
+        cmocka_unit_test(repeats_and_adds),
+        cmocka_unit_test(builds_transformers),
+        cmocka_unit_test(joins_and_reshapes),
+        cmocka_unit_test(refuses_slips),
+        cmocka_unit_test(places_faults_of_shapes),
+        cmocka_unit_test(checks_mean_and_std),
+        cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
