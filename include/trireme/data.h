@@ -29,6 +29,8 @@ typedef struct trm_data_spec {
     int64_t window;                 /* tokens per window */
     int64_t classes;                /* class labels / token ids must lie in 0..classes-1; 0 = not known, found from the file */
     bool float_target;              /* targets are numbers to regress, not classes */
+    bool no_target;                 /* only the input is read, in the order of the file: for inference. Files need no target; a stream is cut in
+                                       N / window windows, and rows of tokens may be (N,T) or (N,T+1) */
     int64_t first, count;           /* rows [first, first+count) of the whole list; count 0 = to the end */
     trm_data_cache cache;
     size_t cache_limit;             /* bytes that `auto` may keep in memory; 0 = a quarter of what is free, less for many copies */
@@ -49,6 +51,7 @@ typedef struct trm_data_info {
     int64_t classes;                /* as asked, else 1 + the largest label or token seen */
     int64_t x_stride, y_stride;     /* bytes from one raw sample to the next in a slot (token windows share bytes: y = x + one token) */
     int64_t y_offset;               /* token kinds without a target: y_raw = x_raw + y_offset; else -1 and y has its own buffer */
+    bool no_target;                 /* opened so: y_stride is 0 and y is not read; its shape is known but for float targets, which say (1) */
     uint64_t fingerprint;           /* shapes, types, counts, labels and a sample of the data; not names or paths */
 } trm_data_info;
 
@@ -60,6 +63,8 @@ TRM_API trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *
 TRM_API trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out);
 TRM_API void trm_dataset_close(trm_dataset *d);
 TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
+/* Path of its i-th file; NULL behind the last. */
+TRM_API const char *trm_dataset_file(const trm_dataset *d, int i);
 /* TRM_DATA, with the hint that helps, where samples do not have the shape that the model expects. */
 TRM_API trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input);
 /* Raw bytes of the samples with these indices, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */
@@ -126,11 +131,16 @@ TRM_API trm_status trm_h5_write(trm_h5_file *f, const char *name, trm_dtype type
 /* As above with rows appended later: chunked on dim 0, deflate level 0..9. */
 TRM_API trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, const void *bytes,
                                 int64_t chunk_rows, int deflate);
+/* A data set that is filled in pieces, none of which need hold all of it: chunk_rows 0 = contiguous; growing: rows may be added. */
+TRM_API trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows, int deflate,
+                               bool growing);
+TRM_API trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows, size_t row_bytes, const void *bytes);
 /* Shape (rank <= TRM_MAX_DIMS) and type; TRM_DATA when there is none. */
 TRM_API trm_status trm_h5_stat(trm_h5_file *f, const char *name, trm_dtype *type, trm_shape *shape);
 /* Reads and converts a whole data set to `type`; its element count must be `count`. */
 TRM_API trm_status trm_h5_read(trm_h5_file *f, const char *name, trm_dtype type, int64_t count, void *bytes);
 TRM_API trm_status trm_h5_close(trm_h5_file *f);        /* reports what could not be written; the file is then not to be used */
+TRM_API void trm_h5_drop(trm_h5_file *f);               /* closes without proof: of a file that nobody wants any more. Accepts NULL */
 /* Text of what is in a file, one line per data set, and the job-file lines that would read it. */
 TRM_API trm_status trm_h5_describe(const char *path, trm_str *out);
 

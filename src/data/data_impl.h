@@ -161,11 +161,6 @@ trm_status trm_h5_write_rows(trm_h5 *f, const char *name, trm_dtype type, int64_
 
 /* ---- h5_file.c: files of our own, written with proof ------------------------------------- */
 
-/* A data set filled in pieces: chunk_rows 0 = contiguous. */
-trm_status trm_h5_make(trm_h5_file *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
-                       int deflate, bool growing);
-trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows, size_t row_bytes,
-                      const void *bytes);
 /* Writes a file aside, proves it and puts it under its name (import.c). */
 typedef trm_status (*trm_h5_fill)(trm_h5_file *f, const void *ctx);
 trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx);

@@ -191,11 +191,21 @@ static trm_status finish(trm_h5_file *f) {
     return s;
 }
 
-trm_status trm_h5_close(trm_h5_file *f) {
-    if (!f) return TRM_OK;
-    trm_status s = f->writing ? finish(f) : trm_h5_end(f->h);
+static void free_pieces(trm_h5_file *f) {
     for (size_t i = 0; i < f->n_pieces; i++) trm_free(f->piece[i].name);
     trm_free(f->piece);
     trm_free(f);
+}
+
+trm_status trm_h5_close(trm_h5_file *f) {
+    if (!f) return TRM_OK;
+    trm_status s = f->writing ? finish(f) : trm_h5_end(f->h);
+    free_pieces(f);
     return s;
+}
+
+void trm_h5_drop(trm_h5_file *f) {
+    if (!f) return;
+    (void)!trm_h5_end(f->h);
+    free_pieces(f);
 }

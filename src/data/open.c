@@ -27,7 +27,9 @@ static bool compressed(const trm_column *c) {
 }
 
 /* All copies together take half of what is free at most, one a quarter. */
-static size_t default_limit(int copies) { return trm_mem_available() / 2 / (size_t)(copies > 2 ? copies : 2); }
+static size_t default_limit(int copies) {
+    return trm_mem_available() / 2 / (size_t)(copies > 2 ? copies : 2);
+}
 
 static void decide_memory(trm_dataset *d, const trm_data_spec *spec) {
     size_t limit = spec->cache_limit ? spec->cache_limit : default_limit(spec->copies);
@@ -38,7 +40,7 @@ static void decide_memory(trm_dataset *d, const trm_data_spec *spec) {
     d->keep_x = d->must_keep || (spec->cache == TRM_CACHE_AUTO && x <= limit && y <= limit - x);
     d->budget = spec->cache == TRM_CACHE_OFF && limit > LABEL_LIMIT ? LABEL_LIMIT : limit;
     char size[16], most[16];
-    if (!d->keep_x && x > d->budget && compressed(&d->x))
+    if (!d->keep_x && x > d->budget && compressed(&d->x) && !spec->no_target)
         trm_log(
             TRM_LOG_WARN,
             "'%s' is compressed and not kept in memory (%s, limit %s): reading it in random order is slow",
@@ -137,6 +139,8 @@ static trm_status settle_rows(trm_dataset *d, const trm_data_spec *spec, const c
                               const trm_h5_facts *x) {
     char dims[128];
     int64_t t = x->rank == 2 ? x->dim[1] - (d->has_y ? 0 : 1) : 0;
+    /* Without targets the last token may be missing, or be there unread. */
+    if (x->rank == 2 && spec->no_target && x->dim[1] == spec->window) t = spec->window;
     if (x->rank != 2 || t < 1)
         return trm_fail(TRM_DATA, "%s: '%s' is %s, rows of tokens are (N,T+1), or (N,T) with a target", path,
                         d->x.name, trm_dims_text(x->dim, x->rank, 0, dims, sizeof dims));
@@ -202,6 +206,13 @@ static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char
     return no_class(path, d->y.name, y,
                     is_int(y->type) ? "one class number per sample expected"
                                     : "one-hot? one class number per sample expected");
+}
+
+/* What targets would be, as far as the job tells. */
+static void settle_no_y(trm_dataset *d, const trm_data_spec *spec) {
+    if (d->info.kind != TRM_DATA_SAMPLES) return;
+    d->info.y_is_class = !spec->float_target;
+    if (spec->float_target) d->info.y = trm_shape_of(1, 1);
 }
 
 /* ---- one file ---- */
@@ -285,6 +296,7 @@ static void settle_column(trm_column *c, const trm_h5_facts *facts) {
 }
 
 static bool wants_target(const trm_data_spec *spec) {
+    if (spec->no_target) return false;
     if (spec->target) return true;
     return spec->kind == TRM_DATA_SAMPLES || (spec->kind == TRM_DATA_AUTO && spec->window <= 0);
 }
@@ -294,6 +306,7 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 
     const char *path = trm_h5_path(f);
     bool first = d->x.n_parts == 0;
     d->has_y = wants_target(spec);
+    d->info.no_target = spec->no_target;
     TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, input_names, &x));
     if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, target_names, &y));
     if (d->has_y) TRM_TRY(same_length(path, d, &x, &y));
@@ -304,6 +317,7 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 
             return trm_fail(TRM_DATA, "a stream of tokens is its own target: leave out `data.target`");
         if (d->has_y) settle_column(&d->y, &y);
         if (d->has_y) TRM_TRY(settle_y(d, spec, path, &y));
+        if (spec->no_target) settle_no_y(d, spec);
     } else {
         TRM_TRY(agree(d, &d->x, path, &x));
         if (d->has_y) TRM_TRY(agree(d, &d->y, path, &y));
@@ -402,8 +416,9 @@ static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
     d->info.classes = spec->classes;
     TRM_TRY(trm_plan_index(d));
     if (d->info.samples < 1)
-        return trm_fail(TRM_DATA, "%s: '%s' has %lld tokens, too few for one window of %lld and its target",
-                        d->file[0].path, d->x.name, (long long)trm_rows(&d->x), (long long)d->info.x.dim[0]);
+        return trm_fail(TRM_DATA, "%s: '%s' has %lld tokens, too few for one window of %lld%s",
+                        d->file[0].path, d->x.name, (long long)trm_rows(&d->x), (long long)d->info.x.dim[0],
+                        spec->no_target ? "" : " and its target");
     TRM_TRY(trm_reader_new(d));
     decide_memory(d, spec);
     TRM_TRY(check_values(d));
@@ -436,6 +451,8 @@ void trm_dataset_close(trm_dataset *d) {
 }
 
 const trm_data_info *trm_dataset_info(const trm_dataset *d) { return &d->info; }
+
+const char *trm_dataset_file(const trm_dataset *d, int i) { return i < d->n_files ? d->file[i].path : NULL; }
 
 trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input) {
     if (trm_shape_equal(&d->info.x, input)) return TRM_OK;

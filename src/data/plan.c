@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char magic[8] = "TRMPLAN";
-#define PLAN_VERSION 1
+#define PLAN_VERSION 2
 #define PLAN_ORDER 0x0102030405060708
 
 /* ---- sizes ---- */
@@ -48,14 +48,21 @@ static trm_status index_column(trm_column *c) {
 
 /* A window needs one token more than it is long: the target of its last one. Windows do not cross files. */
 static trm_status index_windows(trm_dataset *d) {
-    int64_t t = d->info.x.dim[0];
+    int64_t t = d->info.x.dim[0], more = d->info.no_target ? 0 : 1;
     trm_free(d->window_start);
     d->window_start =
         trm_alloc_array((size_t)d->x.n_parts + 1, sizeof *d->window_start, "an index of windows");
     if (!d->window_start) return TRM_MEMORY;
     for (int i = 0; i < d->x.n_parts; i++)
-        d->window_start[i + 1] = d->window_start[i] + (d->x.part[i].rows - 1) / t;
+        d->window_start[i + 1] = d->window_start[i] + (d->x.part[i].rows - more) / t;
     return TRM_OK;
+}
+
+/* Nothing is read of y. */
+static void index_no_target(trm_data_info *info) {
+    info->y_type = info->y_is_class ? TRM_U8 : TRM_F32;
+    info->y_stride = 0;
+    info->y_offset = -1;
 }
 
 trm_status trm_plan_index(trm_dataset *d) {
@@ -69,10 +76,12 @@ trm_status trm_plan_index(trm_dataset *d) {
     info->x_stride = d->x.row_elems * item;
     info->y_stride = d->has_y ? (int64_t)trm_row_bytes(&d->y) : info->x_stride;
     info->y_offset = d->has_y ? -1 : item;
+    if (info->no_target) index_no_target(info);
     if (info->kind != TRM_DATA_TOKEN_STREAM) return TRM_OK;
     TRM_TRY(index_windows(d));
     info->samples = d->window_start[d->x.n_parts];
-    info->x_stride = info->y_stride = (info->x.dim[0] + 1) * item;
+    info->x_stride = (info->x.dim[0] + !info->no_target) * item;
+    info->y_stride = info->no_target ? 0 : info->x_stride;
     return TRM_OK;
 }
 
@@ -151,17 +160,18 @@ static bool shapes_hold(const trm_dataset *d) {
     if (!trm_shape_valid(&info->x) || !trm_shape_valid(&info->y)) return false;
     int64_t x = trm_shape_count(&info->x), y = trm_shape_count(&info->y);
     switch (info->kind) {
-    case TRM_DATA_SAMPLES: return d->has_y && x == d->x.row_elems && y == d->y.row_elems;
+    case TRM_DATA_SAMPLES: return x == d->x.row_elems && (d->has_y ? y == d->y.row_elems : info->no_target);
     case TRM_DATA_TOKEN_STREAM: return !d->has_y && info->x.rank == 1 && d->x.row_elems == 1 && y == x;
     case TRM_DATA_TOKEN_ROWS:
-        return info->x.rank == 1 && y == x && d->x.row_elems == (d->has_y ? x : x + 1) &&
-               (!d->has_y || d->y.row_elems == x);
+        if (info->x.rank != 1 || y != x) return false;
+        if (d->has_y) return d->x.row_elems == x && d->y.row_elems == x;
+        return d->x.row_elems == x + 1 || (info->no_target && d->x.row_elems == x);
     default: return false;
     }
 }
 
 trm_status trm_plan_check(const trm_dataset *d) {
-    bool good = d->n_files > 0;
+    bool good = d->n_files > 0 && !(d->has_y && d->info.no_target);
     for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
     good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) &&
            shapes_hold(d);
@@ -219,6 +229,7 @@ static void put_info(trm_str *s, const trm_dataset *d) {
     put(s, d->info.x_hwc);
     put(s, d->info.y_is_class);
     put(s, d->info.classes);
+    put(s, d->info.no_target);
     put(s, (int64_t)d->info.fingerprint);
     put(s, d->keep_x);
     put(s, d->keep_y);
@@ -348,6 +359,7 @@ static void get_info(cursor *c, trm_dataset *d) {
     d->info.x_hwc = get_upto(c, 1);
     d->info.y_is_class = get_upto(c, 1);
     d->info.classes = get(c);
+    d->info.no_target = get_upto(c, 1);
     d->info.fingerprint = (uint64_t)get(c);
     d->keep_x = get_upto(c, 1);
     d->keep_y = get_upto(c, 1);

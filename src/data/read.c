@@ -462,7 +462,7 @@ static int64_t rows_of(const trm_dataset *d, int64_t sample, int64_t *n) {
     int64_t t = d->info.x.dim[0];
     int i = part_of(d->window_start, d->x.n_parts, sample);
     /* Files too short for one window have none. */
-    *n = t + 1;
+    *n = t + !d->info.no_target;
     return d->x.start[i] + (sample - d->window_start[i]) * t;
 }
 

@@ -98,6 +98,33 @@ static void large_arrays_go_in_pieces(void **state) {
 }
 
 /* A limit of the file size stands for a full disk: the write comes back with an error of the system. */
+/* Rows in pieces of any order and size; a file that is dropped is closed and no more. */
+static void a_set_is_filled_in_pieces(void **state) {
+    (void)state;
+    const char *path = support_path("pieces.h5");
+    trm_h5_file *f = NULL;
+    trm_shape shape = trm_shape_of(2, 50, 3);
+    float x[150], back[150];
+    for (int i = 0; i < 150; i++) x[i] = (float)i / 7;
+    uint64_t live = trm_mem_count().live_bytes;
+    for (int dropped = 1; dropped >= 0; dropped--) {
+        assert_ok(trm_h5_create(path, &f));
+        assert_ok(trm_h5_make(f, "output", TRM_F32, &shape, 0, 0, false));
+        assert_ok(trm_h5_put(f, "output", TRM_F32, 20, 30, 12, x + 60));
+        assert_ok(trm_h5_put(f, "output", TRM_F32, 0, 20, 12, x));
+        if (dropped)
+            trm_h5_drop(f);
+        else
+            assert_ok(trm_h5_close(f));
+        assert_int_equal(trm_mem_count().live_bytes, live);
+    }
+    trm_h5_drop(NULL);
+    assert_ok(trm_h5_open(path, &f));
+    assert_ok(trm_h5_read(f, "output", TRM_F32, 150, back));
+    assert_ok(trm_h5_close(f));
+    assert_memory_equal(x, back, sizeof x);
+}
+
 static void a_full_disk_is_told(void **state) {
     (void)state;
     trm_h5_file *f = NULL;
@@ -224,11 +251,12 @@ static void a_file_is_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_comes_back), cmocka_unit_test(reading_converts),
-        cmocka_unit_test(rows_are_appended),     cmocka_unit_test(large_arrays_go_in_pieces),
-        cmocka_unit_test(a_full_disk_is_told),   cmocka_unit_test(a_change_behind_our_back_is_told),
-        cmocka_unit_test(odd_paths_are_refused), cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(memory_may_fail),       cmocka_unit_test(a_file_is_described),
+        cmocka_unit_test(every_type_comes_back),     cmocka_unit_test(reading_converts),
+        cmocka_unit_test(rows_are_appended),         cmocka_unit_test(large_arrays_go_in_pieces),
+        cmocka_unit_test(a_full_disk_is_told),       cmocka_unit_test(a_change_behind_our_back_is_told),
+        cmocka_unit_test(odd_paths_are_refused),     cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(a_set_is_filled_in_pieces), cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(a_file_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

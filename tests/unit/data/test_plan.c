@@ -157,10 +157,49 @@ static void memory_may_fail(void **state) {
     }
 }
 
+/* A file that has only its input, and one whose targets are left alone. */
+static void without_targets(void **state) {
+    (void)state;
+    const char *path = support_path("bare.h5");
+    trm_h5_file *f = NULL;
+    trm_shape shape = trm_shape_of(2, 30, 6);
+    int32_t data[180];
+    for (int i = 0; i < 180; i++) data[i] = (int32_t)support_value(i / 6, i % 6);
+    assert_ok(trm_h5_create(path, &f));
+    assert_ok(trm_h5_write(f, "data", TRM_I32, &shape, data));
+    assert_ok(trm_h5_close(f));
+    const char *file[2] = {path, support_set("whole.h5", 30, 8)};
+    for (int i = 0; i < 4; i++) {
+        trm_data_spec spec = {
+            .files = &file[i / 2], .n_files = 1, .float_target = i % 2, .classes = 3 * (i % 2 == 0)};
+        trm_dataset *d = NULL;
+        if (i < 2) assert_int_equal(trm_dataset_open(&spec, &d), TRM_DATA);
+        spec.no_target = true;
+        assert_ok(trm_dataset_open(&spec, &d));
+        trm_dataset *twin = support_twin(d);
+        const trm_data_info *info = trm_dataset_info(twin);
+        assert_memory_equal(info, trm_dataset_info(d), sizeof *info);
+        assert_int_equal(info->samples, 30);
+        assert_int_equal(info->y_is_class, i % 2 == 0);
+        assert_int_equal(info->y.rank, i % 2);
+        assert_int_equal(info->y_stride, 0);
+        int64_t index[3] = {29, 0, 7};
+        int32_t x[18];
+        assert_ok(trm_dataset_read(twin, index, 3, x, NULL));
+        for (int k = 0; k < 18; k++) assert_int_equal(x[k], support_value(index[k / 6], k % 6));
+        assert_ok(trm_dataset_check(twin));
+        /* The plan of a set with targets may not say that it has none, nor the other way round. */
+        d->info.no_target = false;
+        assert_int_equal(trm_plan_check(d), TRM_INTERNAL);
+        trm_dataset_close(twin);
+        trm_dataset_close(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_comes_back), cmocka_unit_test(cut_or_flipped),  cmocka_unit_test(every_word),
-        cmocka_unit_test(rules),         cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(rules),         cmocka_unit_test(memory_may_fail), cmocka_unit_test(without_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,76 @@ static void rows_of_tokens(void **state) {
     trm_dataset_close(d);
 }
 
+/* ---- without targets ---- */
+
+/* No window waits for a token behind its last one. */
+static void windows_without_targets(void **state) {
+    (void)state;
+    char a[512], b[512];
+    snprintf(a, sizeof a, "%s", write_tokens("na.h5", 20, 0));
+    snprintf(b, sizeof b, "%s", write_tokens("nb.h5", 19, 6));
+    const char *files[] = {a, b};
+    for (int cache = 0; cache < 3; cache++) {
+        trm_data_spec spec = {
+            .files = files, .n_files = 2, .window = 10, .no_target = true, .cache = (trm_data_cache)cache};
+        trm_dataset *d = NULL;
+        assert_ok(trm_dataset_open(&spec, &d));
+        trm_dataset *twin = support_twin(d);
+        const trm_data_info *info = trm_dataset_info(twin);
+        assert_memory_equal(info, trm_dataset_info(d), sizeof *info);
+        assert_int_equal(info->samples, 3);
+        assert_int_equal(info->x_stride, 20);
+        assert_int_equal(info->y_stride, 0);
+        assert_int_equal(info->y_offset, -1);
+        assert_true(info->no_target && info->y_is_class);
+        int64_t index[3] = {1, 0, 2};
+        uint16_t x[31] = {[30] = 7};
+        assert_ok(trm_dataset_read(twin, index, 3, x, NULL));
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 10; j++) assert_int_equal(x[10 * i + j], (index[i] % 2 * 10 + j) * 3);
+        assert_int_equal(x[30], 7);
+        assert_string_equal(trm_dataset_file(twin, 1), b);
+        assert_null(trm_dataset_file(twin, 2));
+        trm_dataset_close(twin);
+        trm_dataset_close(d);
+    }
+}
+
+/* Rows of T tokens will do, and in rows of T + 1 the last one is not looked at. */
+static void rows_without_targets(void **state) {
+    (void)state;
+    const char *path = support_path("nrows.h5");
+    trm_h5_file *f = NULL;
+    int32_t t[4][6], x[12];
+    for (int i = 0; i < 24; i++) t[i / 6][i % 6] = i;
+    trm_shape shape = trm_shape_of(2, 4, 6);
+    assert_ok(trm_h5_create(path, &f));
+    assert_ok(trm_h5_write(f, "x", TRM_I32, &shape, t));
+    assert_ok(trm_h5_close(f));
+    for (int64_t window = 5; window <= 6; window++) {
+        /* A target that the job names is not asked for. */
+        trm_data_spec spec = {
+            .files = &path, .n_files = 1, .window = window, .no_target = true, .target = "next"};
+        trm_dataset *d = NULL;
+        assert_ok(trm_dataset_open(&spec, &d));
+        trm_dataset *twin = support_twin(d);
+        assert_int_equal(trm_dataset_info(twin)->kind, TRM_DATA_TOKEN_ROWS);
+        assert_int_equal(trm_dataset_info(twin)->x.dim[0], window);
+        int64_t index[2] = {3, 1};
+        assert_ok(trm_dataset_read(twin, index, 2, x, NULL));
+        assert_memory_equal(x, t[3], sizeof t[3]);
+        assert_memory_equal(x + 6, t[1], sizeof t[1]);
+        trm_dataset_close(twin);
+        trm_dataset_close(d);
+    }
+    trm_dataset *d = NULL;
+    trm_data_spec spec = {.files = &path, .n_files = 1, .window = 4, .no_target = true};
+    assert_int_equal(trm_dataset_open(&spec, &d), TRM_DATA);
+    spec.window = 6;
+    spec.no_target = false;
+    assert_int_equal(trm_dataset_open(&spec, &d), TRM_DATA);
+}
+
 /* ---- imports ---- */
 
 static const char *write_idx(const char *name, bool packed, const void *bytes, size_t n) {
@@ -318,6 +388,8 @@ int main(void) {
         cmocka_unit_test(windows_of_files),
         cmocka_unit_test(windows_in_the_feed),
         cmocka_unit_test(rows_of_tokens),
+        cmocka_unit_test(windows_without_targets),
+        cmocka_unit_test(rows_without_targets),
         cmocka_unit_test(mnist),
         cmocka_unit_test(bad_idx),
         cmocka_unit_test(text),
