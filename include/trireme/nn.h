@@ -88,6 +88,7 @@ typedef enum trm_loss_kind { TRM_LOSS_CROSS_ENTROPY, TRM_LOSS_MSE } trm_loss_kin
 TRM_API trm_status trm_graph_create(const trm_shape *input, bool tokens, trm_graph **out);
 TRM_API void trm_graph_free(trm_graph *g);
 TRM_API int trm_graph_input(const trm_graph *g);                    /* node id of the input, 0 */
+TRM_API int trm_graph_output(const trm_graph *g);                   /* node id of the value that goes to the loss */
 /* Adds a layer.  name: unique, "" = type and number ("linear2").  in: `t->inputs` node ids (a->n_in where that is 0).  A fault of attributes or shapes is
  * TRM_JOB with the layer's name, what was seen, what is allowed. */
 TRM_API trm_status trm_graph_add(trm_graph *g, const trm_layer_type *t, const trm_layer_attr *a, const char *name, const int *in, int *out);

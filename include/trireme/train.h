@@ -157,6 +157,17 @@ typedef struct trm_run_options {
 TRM_API trm_status trm_run_train(const trm_job *j, trm_comm *c, const trm_run_options *o);
 /* Evaluates weights (checkpoint, safetensors) on the valid files (or on `files`). Collective. */
 TRM_API trm_status trm_run_eval(const trm_job *j, trm_comm *c, const char *weights, const trm_run_options *o);
+/* Inference over a data set, in the order of its rows, to an HDF5 file: `output` float32 (N, output shape) and, where the loss is
+ * cross-entropy, `label` int64, the index of the largest of the last dimension. */
+typedef struct trm_predict_spec {
+    const char *weights;            /* checkpoint, safetensors or HDF5 */
+    const char *const *input;       /* files; n_input 0: data.valid */
+    int n_input;
+    const char *out;
+    bool replace;                   /* an HDF5 file that has this name already */
+} trm_predict_spec;
+/* The file gets its name when it is whole.  Collective. */
+TRM_API trm_status trm_run_predict(const trm_job *j, trm_comm *c, const trm_predict_spec *s, const trm_run_options *o);
 /* Layers, shapes, parameters, FLOPs, memory, without training. Local. */
 TRM_API trm_status trm_run_check(const trm_job *j, trm_str *text);
 

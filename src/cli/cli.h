@@ -47,7 +47,7 @@ typedef struct cli_verb {
     trm_status (*run)(const cli_call *call);
 } cli_verb;
 
-extern const cli_verb cli_train, cli_check, cli_eval, cli_info, cli_export, cli_balance, cli_help;
+extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_info, cli_export, cli_balance, cli_help;
 extern const cli_verb cli_data_info, cli_data_check, cli_data_import_mnist, cli_data_import_text, cli_data_synth, cli_data_order;
 extern const cli_verb *const cli_verbs[];       /* NULL-terminated */
 

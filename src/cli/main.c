@@ -10,6 +10,7 @@
 const cli_verb *const cli_verbs[] = {&cli_train,
                                      &cli_check,
                                      &cli_eval,
+                                     &cli_predict,
                                      &cli_export,
                                      &cli_info,
                                      &cli_balance,

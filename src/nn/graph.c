@@ -62,6 +62,8 @@ int trm_graph_input(const trm_graph *g) {
     return 0;
 }
 
+int trm_graph_output(const trm_graph *g) { return g->output; }
+
 int trm_graph_find(const trm_graph *g, const char *name) {
     for (int i = 0; i < g->n_nodes; i++)
         if (!strcmp(g->nodes[i].name, name)) return i;

@@ -104,8 +104,76 @@ static trm_status prepare_data(trm_engine *e, bool training) {
     return want_valid ? spread_set(e, &e->valid) : TRM_OK;
 }
 
+/* ---- data without targets ---- */
+
+/* What the job leaves open: how many outputs a preset has is for the training set to say. */
+static bool needs_train(const trm_job *j) {
+    if (j->model.preset == TRM_PRESET_NONE) return false;
+    if (j->data.float_target) return true;
+    if (j->model.preset == TRM_PRESET_GPT && j->model.zoo.vocab > 0) return false;
+    return j->data.classes == 0;
+}
+
+static trm_status look_at_train(const trm_engine *e, trm_data_info *out) {
+    trm_dataset *set = NULL;
+    trm_data_spec spec = trm_job_data_spec(e->job, false);
+    spec.cache = TRM_CACHE_OFF;
+    trm_status status = trm_dataset_open(&spec, &set);
+    if (status == TRM_DATA && !e->job->data.float_target)
+        trm_hint(
+            "the training set says how many outputs the model has; `--set data.classes=N` makes it needless");
+    TRM_TRY(status);
+    *out = *trm_dataset_info(set);
+    trm_dataset_close(set);
+    return TRM_OK;
+}
+
+static trm_status check_like_train(const trm_engine *e, const trm_data_info *train) {
+    const trm_data_info *x = trm_dataset_info(e->valid);
+    TRM_TRY(trm_dataset_expect(e->valid, &train->x));
+    if (trm_job_scale(e->job, x) == trm_job_scale(e->job, train)) return TRM_OK;
+    trm_fail(TRM_DATA, "%s: the input is stored as %s, data.train as %s, which is read with another scale",
+             trm_dataset_file(e->valid, 0), trm_dtype_name(x->x_type), trm_dtype_name(train->x_type));
+    trm_hint("`data.scale` says by what stored numbers are multiplied: give it in the job, or with --set");
+    return TRM_DATA;
+}
+
+/* Rank 0's part.  Every row is read once and in order: keeping them would be of no use. */
+static trm_status open_bare(trm_engine *e) {
+    trm_data_spec spec = trm_job_data_spec(e->job, true);
+    trm_data_info train = {0};
+    bool look = needs_train(e->job);
+    if (look) TRM_TRY(look_at_train(e, &train));
+    spec.no_target = true;
+    if (spec.classes == 0) spec.classes = train.classes;
+    if (spec.cache == TRM_CACHE_AUTO) spec.cache = TRM_CACHE_OFF;
+    spec.copies = trm_comm_node_size(e->comm);
+    TRM_TRY(trm_dataset_open(&spec, &e->valid));
+    e->form = *trm_dataset_info(e->valid);
+    if (!look) return TRM_OK;
+    TRM_TRY(check_like_train(e, &train));
+    e->form.no_target = false;
+    e->form.y = train.y;
+    e->form.classes = train.classes;
+    return TRM_OK;
+}
+
+static trm_status prepare_bare(trm_engine *e) {
+    TRM_TRY(trm_root_says(e->comm, e->rank == 0 ? open_bare(e) : TRM_OK));
+    if (e->ranks == 1) return TRM_OK;
+    TRM_TRY(trm_comm_bcast(e->comm, &e->form, sizeof e->form, 0));
+    return spread_set(e, &e->valid);
+}
+
+/* The loss of a pass, which nobody asks for here, is taken against zeros. */
+static void settle_targets(trm_engine *e) {
+    if (e->form.no_target && !e->form.y_is_class)
+        e->form.y = *trm_graph_shape(e->graph, trm_graph_output(e->graph));
+    e->form.y_stride = trm_shape_count(&e->form.y) * (int64_t)trm_dtype_size(e->form.y_type);
+}
+
 const trm_data_info *trm_engine_data(const trm_engine *e) {
-    return trm_dataset_info(e->train ? e->train : e->valid);
+    return e->bare ? &e->form : trm_dataset_info(e->train ? e->train : e->valid);
 }
 
 double trm_job_scale(const trm_job *j, const trm_data_info *d) {
@@ -147,6 +215,7 @@ static trm_status check_weights(const trm_engine *e) {
 static trm_status prepare_model(trm_engine *e) {
     const char *backend = e->job->device.backend ? e->job->device.backend : "cpu";
     TRM_TRY(trm_job_model(e->job, trm_engine_data(e), &e->graph));
+    if (e->bare) settle_targets(e);
     if (e->ranks > 1) TRM_TRY(trm_parallel_data(e->graph, e->comm));
     return trm_device_open(backend, e->threads, &e->device);
 }
@@ -196,7 +265,7 @@ static trm_status make_runner(trm_engine *e) {
 
 static trm_status create(trm_engine *e, bool training) {
     if (training) TRM_TRY(check_weights(e));
-    TRM_TRY(prepare_data(e, training));
+    TRM_TRY(e->bare ? prepare_bare(e) : prepare_data(e, training));
     e->threads = e->job->device.threads;
     if (e->threads == 0) TRM_TRY(trm_cores_each(e->comm, &e->threads));
     TRM_TRY(trm_comm_agree(e->comm, prepare_model(e)));
@@ -212,6 +281,13 @@ trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_option
     /* Evaluation needs no moments. */
     if (!training) out->optim = (trm_optim_spec){.kind = TRM_OPT_SGD};
     return create(out, training);
+}
+
+trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o, trm_engine *out) {
+    *out = (trm_engine){.job = j, .comm = c, .opt = o, .rank = trm_comm_rank(c), .ranks = trm_comm_size(c)};
+    out->optim = (trm_optim_spec){.kind = TRM_OPT_SGD};
+    out->bare = true;
+    return create(out, false);
 }
 
 void trm_engine_free(trm_engine *e) {

@@ -3,19 +3,6 @@
 
 #include "run_impl.h"
 
-static trm_status load_weights(trm_engine *e, const char *path) {
-    trm_weights w = {0};
-    trm_status status = TRM_OK;
-    if (e->rank == 0) {
-        status = trm_host_create(e, false, false, &w);
-        if (status == TRM_OK) status = trm_weights_read(path, e->graph, &w);
-    }
-    status = trm_root_says(e->comm, status);
-    if (status == TRM_OK) status = trm_engine_spread(e, &w);
-    trm_host_free(&w);
-    return status;
-}
-
 static void say(const trm_engine *e, const trm_exam_result *r) {
     char words[64], took[24];
     trm_exam_words(e, r->loss, r->accuracy, words, sizeof words);
@@ -27,7 +14,7 @@ static void say(const trm_engine *e, const trm_exam_result *r) {
 static trm_status evaluate(trm_engine *e, trm_exam *x, const char *weights, bool *alone) {
     trm_exam_result result;
     TRM_TRY(trm_comm_agree(e->comm, trm_exam_open(e, e->valid, x)));
-    TRM_TRY(load_weights(e, weights));
+    TRM_TRY(trm_engine_load_weights(e, weights));
     *alone = true;
     TRM_TRY(trm_exam_run(e, x, &result));
     *alone = false;

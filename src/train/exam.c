@@ -5,10 +5,9 @@
 
 #include "run_impl.h"
 
-/* Samples of this rank in a pass of m, and the first of them. */
-static int64_t mine(const trm_engine *e, int64_t m, int64_t *begin) {
-    *begin = trm_cut(m, e->ranks, e->rank);
-    return trm_cut(m, e->ranks, e->rank + 1) - *begin;
+int64_t trm_exam_slice(const trm_engine *e, int rank, int64_t m, int64_t *begin) {
+    *begin = trm_cut(m, e->ranks, rank);
+    return trm_cut(m, e->ranks, rank + 1) - *begin;
 }
 
 static trm_status plan(trm_engine *e, trm_exam *x, int64_t n) {
@@ -26,13 +25,15 @@ static int program_of(const trm_exam *x, int64_t n) {
     return -1;
 }
 
-static trm_status alloc(trm_exam *x, const trm_data_info *d) {
+static trm_status alloc(const trm_engine *e, trm_exam *x, const trm_data_info *d) {
     size_t n = (size_t)trm_max64(x->most, 1);
     x->x = trm_alloc_array(n, (size_t)d->x_stride, "validation samples");
     x->index = trm_alloc_array(n, sizeof *x->index, "validation samples");
     if (!x->x || !x->index) return TRM_MEMORY;
     if (d->y_offset >= 0) return TRM_OK;
-    x->y = trm_alloc_array(n, (size_t)trm_max64(d->y_stride, 1), "validation targets");
+    /* Where the set has no targets nothing is read into it: they stay zero. */
+    x->y = trm_alloc_array(n, (size_t)trm_max64(e->bare ? e->form.y_stride : d->y_stride, 1),
+                           "validation targets");
     return x->y ? TRM_OK : TRM_MEMORY;
 }
 
@@ -41,10 +42,10 @@ trm_status trm_exam_open(trm_engine *e, trm_dataset *set, trm_exam *out) {
     int64_t begin;
     *out = (trm_exam){.set = set, .samples = d->samples};
     out->pass = trm_min64(trm_cut(e->job->train.batch, e->job->train.micro_batches, 1), d->samples);
-    out->most = mine(e, out->pass, &begin);
+    out->most = trm_exam_slice(e, e->rank, out->pass, &begin);
     TRM_TRY(plan(e, out, out->most));
-    TRM_TRY(plan(e, out, mine(e, d->samples % out->pass, &begin)));
-    return alloc(out, d);
+    TRM_TRY(plan(e, out, trm_exam_slice(e, e->rank, d->samples % out->pass, &begin)));
+    return alloc(e, out, d);
 }
 
 void trm_exam_close(trm_exam *x) {
@@ -54,9 +55,8 @@ void trm_exam_close(trm_exam *x) {
     *x = (trm_exam){0};
 }
 
-/* This rank's samples of the pass that begins at `first`. */
-static trm_status one_pass(trm_engine *e, trm_exam *x, int64_t first, int64_t m, double tail[TRM_TAIL_SIZE]) {
-    int64_t begin, n = mine(e, m, &begin), y_offset = trm_dataset_info(x->set)->y_offset;
+trm_status trm_exam_pass(trm_engine *e, trm_exam *x, int64_t first, int64_t m, double tail[TRM_TAIL_SIZE]) {
+    int64_t begin, n = trm_exam_slice(e, e->rank, m, &begin), y_offset = trm_dataset_info(x->set)->y_offset;
     if (n == 0) return TRM_OK;
     for (int64_t i = 0; i < n; i++) x->index[i] = first + begin + i;
     TRM_TRY(trm_dataset_read(x->set, x->index, n, x->x, x->y));
@@ -70,7 +70,7 @@ static trm_status one_pass(trm_engine *e, trm_exam *x, int64_t first, int64_t m,
 trm_status trm_exam_run(trm_engine *e, trm_exam *x, trm_exam_result *out) {
     double tail[TRM_TAIL_SIZE] = {0}, began = trm_now();
     for (int64_t first = 0; first < x->samples; first += x->pass)
-        TRM_TRY(one_pass(e, x, first, trm_min64(x->pass, x->samples - first), tail));
+        TRM_TRY(trm_exam_pass(e, x, first, trm_min64(x->pass, x->samples - first), tail));
     TRM_TRY(trm_comm_sum_f64(e->comm, tail, TRM_TAIL_SIZE));
     double count = tail[TRM_TAIL_COUNT];
     *out = (trm_exam_result){.loss = count > 0 ? trm_no_sign(tail[TRM_TAIL_LOSS] / count) : NAN,

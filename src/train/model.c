@@ -392,7 +392,9 @@ static trm_status add_preset(const trm_job *j, const trm_data_info *data, trm_gr
 
 static trm_status finish(const trm_job *j, const trm_data_info *data, trm_graph *g, int out) {
     TRM_TRY(trm_graph_set_output(g, out));
-    return trm_graph_check_loss(g, j->train.loss, &data->y, data->y_is_class, data->classes);
+    /* Numbers to regress that are not at hand have the shape of what the model says. */
+    const trm_shape *y = data->no_target && !data->y_is_class ? trm_graph_shape(g, out) : &data->y;
+    return trm_graph_check_loss(g, j->train.loss, y, data->y_is_class, data->classes);
 }
 
 /* mean and std are one number, or one for each channel of an image. */

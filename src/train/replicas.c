@@ -69,6 +69,19 @@ trm_status trm_engine_spread(trm_engine *e, const trm_weights *w) {
     return e->m2 ? spread(e, w->m2, space, e->m2) : TRM_OK;
 }
 
+trm_status trm_engine_load_weights(trm_engine *e, const char *path) {
+    trm_weights w = {0};
+    trm_status status = TRM_OK;
+    if (e->rank == 0) {
+        status = trm_host_create(e, false, false, &w);
+        if (status == TRM_OK) status = trm_weights_read(path, e->graph, &w);
+    }
+    status = trm_root_says(e->comm, status);
+    if (status == TRM_OK) status = trm_engine_spread(e, &w);
+    trm_host_free(&w);
+    return status;
+}
+
 trm_status trm_engine_share_state(trm_engine *e) {
     int64_t n = trm_graph_state_space(e->graph);
     if (n == 0 || e->ranks == 1) return TRM_OK;

@@ -2,6 +2,7 @@
  *
  * engine   everything that computes: data sets, graph, device, buffers, runner
  * exam     the validation set, cut over the ranks
+ * sink     rank 0's file of predictions
  * splits   who computes which samples, from which update on
  * moves    the shares that a run had, from its records
  * rebalance  measures, decides, and changes the split
@@ -33,6 +34,8 @@ typedef struct trm_engine {
     int rank, ranks, threads;
     trm_optim_spec optim;
     trm_dataset *train, *valid;     /* NULL where not asked for */
+    bool bare;                      /* inference: `valid` is read without targets, `form` is what the model is built for */
+    trm_data_info form;
     trm_graph *graph;
     trm_device *device;
     int state_root;                 /* the rank whose running statistics count: it has samples in every micro-batch */
@@ -44,7 +47,12 @@ typedef struct trm_engine {
 
 /* training: opens the training set, plans gradients and moments; else only what evaluation needs. Collective. */
 trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training, trm_engine *out);
+/* For inference: opens data.valid without targets; the training set is only looked at where it must say what the model's output is.
+ * Collective. */
+trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o, trm_engine *out);
 void trm_engine_free(trm_engine *e);            /* collective */
+/* Weights from a checkpoint or a file of them, read by rank 0, to all.  Collective. */
+trm_status trm_engine_load_weights(trm_engine *e, const char *path);
 /* Do the training set and the validation set have one form? */
 trm_status trm_engine_check_pair(const trm_data_info *train, const trm_data_info *valid);
 /* The set whose kind and classes the model is built for. */
@@ -93,11 +101,39 @@ typedef struct trm_exam {
 /* Plans the passes over the set. Local; all ranks call it in one order. */
 trm_status trm_exam_open(trm_engine *e, trm_dataset *set, trm_exam *out);
 void trm_exam_close(trm_exam *x);
+/* Samples of a rank in a pass of m, and the first of them within it. */
+int64_t trm_exam_slice(const trm_engine *e, int rank, int64_t m, int64_t *begin);
+/* This rank's samples of the pass of m that begins at `first`: their sums go to `tail`. */
+trm_status trm_exam_pass(trm_engine *e, trm_exam *x, int64_t first, int64_t m, double tail[TRM_TAIL_SIZE]);
 /* Evaluates the present weights. Collective; a fault is this rank's alone. */
 trm_status trm_exam_run(trm_engine *e, trm_exam *x, trm_exam_result *out);
 /* Adds "accuracy 97.1 %" or "perplexity 12.3" where the loss has one. */
 void trm_exam_words(const trm_engine *e, double loss, double accuracy, char *buf, size_t cap);
 void trm_exam_record(trm_record *r, const trm_engine *e, const char *prefix, double loss, double accuracy);
+
+/* ---- sink: rank 0's file of predictions ---- */
+
+typedef struct trm_sink {
+    trm_h5_file *file;
+    char *path, *aside;             /* written aside, renamed when it is whole */
+    trm_shape shape;                /* of one row of output */
+    int64_t rows, written;          /* of the whole file, and those that are in it */
+    int64_t cap, n;                 /* rows that are held back, so that no write is tiny */
+    int64_t row, row_labels;        /* elements of a row; 0 labels: there are none */
+    int64_t bad;                    /* rows with numbers that are not finite */
+    float *output;
+    int64_t *label;
+} trm_sink;
+/* Rows of this shape that a rank hands over at a time. */
+int64_t trm_sink_piece(const trm_shape *row);
+/* labels: the largest of the last dimension. */
+trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t rows, bool labels, trm_sink *out);
+/* The next n rows, n <= trm_sink_piece. */
+trm_status trm_sink_put(trm_sink *s, const float *rows, int64_t n);
+/* Proves the file and gives it its name. */
+trm_status trm_sink_finish(trm_sink *s);
+/* Removes what has no name yet. */
+void trm_sink_close(trm_sink *s);
 
 /* ---- notes ---- */
 

@@ -39,7 +39,7 @@ on 0 --version
 has out '^trireme [0-9]+\.[0-9]+' "--version"
 on 0 help
 is "$rc" 0 "help"
-for verb in train check eval export info balance 'data info' 'data check' 'data order' 'data synth' 'data import mnist' 'data import text'; do
+for verb in train check eval predict export info balance 'data info' 'data check' 'data order' 'data synth' 'data import mnist' 'data import text'; do
     has out "^  $verb" "help lists $verb"
     on 0 $verb --help
     has out "^usage: trireme $verb" "$verb --help"
