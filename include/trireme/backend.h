@@ -47,7 +47,14 @@ typedef enum trm_act { TRM_ACT_NONE, TRM_ACT_RELU, TRM_ACT_GELU, TRM_ACT_GELU_TA
 static inline bool trm_act_from_input(trm_act a) { return a == TRM_ACT_GELU || a == TRM_ACT_GELU_TANH || a == TRM_ACT_SILU; }
 
 typedef enum trm_pool_mode { TRM_POOL_MAX, TRM_POOL_AVG } trm_pool_mode;   /* avg: padding is not counted */
-typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm_optimizer_kind;
+typedef enum trm_optimizer_kind {
+    TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW, TRM_OPT_RMSPROP, TRM_OPT_LAMB, TRM_OPT_COUNT
+} trm_optimizer_kind;
+/* How many moments an optimizer keeps.  SGD: its momentum; RMSprop: the mean of squares, then its momentum; others: two. */
+static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
+    if (k == TRM_OPT_SGD) return momentum != 0 ? 1 : 0;
+    return k == TRM_OPT_RMSPROP && momentum == 0 ? 1 : 2;
+}
 
 /* The closed list.  Arguments in [brackets] may be NULL.  "acc" = desc.accumulate: the op adds to its
  * gradient outputs instead of overwriting them (the plan marks the first writer).
@@ -99,7 +106,8 @@ typedef enum trm_optimizer_kind { TRM_OPT_SGD, TRM_OPT_ADAM, TRM_OPT_ADAMW } trm
  *               Equal largest logits: the first is the answer.  A class outside [0, C) fails the run with TRM_DATA.
  * LOSS_MSE      X predictions, T float of the same shape -> tail: loss of a sample = mean over its elements of the
  *               squared difference, count = samples; train: DX = 2 (x-t) / elements.
- * UPDATE        W, G, [M1], [M2] over desc.count elements with desc.optimizer, step.lr, inv_count, clip_factor
+ * UPDATE        W, G, [M1], [M2] over desc.count elements with desc.optimizer, step.lr, inv_count, clip_factor.  LAMB takes the
+ *               elements as one tensor: its step has the norm of W
  * SUMSQ         step.tail[TRM_TAIL_SUMSQ] += sum of squares of G over desc.count elements (float64 accumulation)
  */
 #define TRM_OP_LIST(X)                                                                      \
@@ -163,7 +171,7 @@ typedef struct trm_op_desc {
     /* updates */
     int64_t count;                  /* elements; EMBED: rows of W */
     trm_optimizer_kind optimizer;
-    double beta1, beta2, weight_decay;   /* beta1 is SGD's momentum; weight_decay 0 where a range does not decay */
+    double beta1, beta2, weight_decay;   /* beta1 is SGD's and RMSprop's momentum, beta2 RMSprop's alpha; weight_decay 0 where a range does not decay */
     bool nesterov;
 } trm_op_desc;
 

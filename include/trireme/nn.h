@@ -193,9 +193,10 @@ typedef struct trm_load_spec {
 
 typedef struct trm_optim_spec {
     trm_optimizer_kind kind;
-    double momentum;                /* SGD */
+    double momentum;                /* SGD, RMSprop */
     bool nesterov;
-    double beta1, beta2, eps;       /* Adam's kin */
+    double beta1, beta2, eps;       /* Adam's kin; eps: RMSprop too */
+    double alpha;                   /* RMSprop: decay of the mean of squares */
     double weight_decay;
     bool decay_all;                 /* also norms and biases */
     double clip;                    /* global norm, 0 = none */

@@ -158,19 +158,25 @@ typedef struct trm_load {
 /* grad = g * grad_scale + l2 * w.
  * SGD (m2 NULL): m1 = beta1 * m1 + grad; w -= lr * (m1, or grad + beta1 * m1, or grad without m1).
  * Adam: m1 = beta1 * m1 + rest1 * grad; m2 = beta2 * m2 + rest2 * grad^2;
- *       w -= shrink * w + lr * m1 / (sqrt(m2) * root_scale + eps). */
+ *       w -= shrink * w + lr * m1 / (sqrt(m2) * root_scale + eps).
+ * RMSprop: m1 = beta2 * m1 + rest2 * grad^2; step = grad / (sqrt(m1) + eps); with m2: step = m2 = beta1 * m2 + step; w -= lr * step.
+ * LAMB in two passes: lamb_moments moves the moments as Adam does and sums the squares of w and of
+ *       r = moment_scale * m1 / (sqrt(m2) * root_scale + eps) + shrink * w; lamb_step: w -= lr * r. */
 typedef struct trm_update {
     int64_t count;
     int threads;
     bool nesterov;
-    float lr, grad_scale, l2, beta1, rest1, beta2, rest2, shrink, root_scale, eps;
+    float lr, grad_scale, l2, beta1, rest1, beta2, rest2, shrink, moment_scale, root_scale, eps;
     float *w, *m1, *m2;
     const float *g;
 } trm_update;
 
-/* sumsq: the sum of squares, in float64; work has `threads` numbers. */
+/* lamb_moments: work has 2 * threads numbers; the sums come to its first two.  sumsq: the sum of squares, in float64; work has `threads` numbers. */
 #define TRM_KERNELS_UPDATE(X)               \
     X(void, update, (const trm_update *a))  \
+    X(void, rmsprop, (const trm_update *a)) \
+    X(void, lamb_moments, (const trm_update *a, double *work)) \
+    X(void, lamb_step, (const trm_update *a)) \
     X(double, sumsq, (const float *g, int64_t n, double *work, int threads))
 
 #define TRM_KERNELS_LOOPS(X)                                                                              \

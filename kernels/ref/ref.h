@@ -204,5 +204,9 @@ typedef struct trm_ref_update {
 /* m may be NULL where beta1 is 0. */
 void trm_ref_sgd(const trm_ref_update *s, const double *g, double *m, double *w);
 void trm_ref_adam(const trm_ref_update *s, const double *g, double *m, double *v, double *w);
+/* beta1: momentum, beta2: alpha; m may be NULL where beta1 is 0. */
+void trm_ref_rmsprop(const trm_ref_update *s, const double *g, double *v, double *m, double *w);
+/* The n elements are one tensor. */
+void trm_ref_lamb(const trm_ref_update *s, const double *g, double *m, double *v, double *w);
 
 #endif

@@ -77,8 +77,8 @@ static bool wanted(const trm_op *op, int arg) {
     case TRM_ARG_DX: return d->train; /* losses */
     case TRM_ARG_RUN_MEAN:            /* BN_APPLY */
     case TRM_ARG_RUN_VAR: return !d->train;
-    case TRM_ARG_M1: return d->optimizer != TRM_OPT_SGD || d->beta1 != 0;
-    case TRM_ARG_M2: return d->optimizer != TRM_OPT_SGD;
+    case TRM_ARG_M1: return trm_optimizer_moments(d->optimizer, d->beta1) > 0;
+    case TRM_ARG_M2: return trm_optimizer_moments(d->optimizer, d->beta1) > 1;
     default: return false;
     }
 }

@@ -252,6 +252,14 @@ static trm_status check_adam(const trm_op_desc *d) {
     return TRM_OK;
 }
 
+static trm_status check_rmsprop(const trm_op_desc *d) {
+    TRM_TRY(check_range("momentum", d->beta1, 1, true));
+    TRM_TRY(check_range("alpha", d->beta2, 1, true));
+    TRM_TRY(check_positive("eps", d->eps));
+    if (d->nesterov) return trm_fail(TRM_JOB, "nesterov belongs to sgd");
+    return TRM_OK;
+}
+
 static trm_status check_sgd(const trm_op_desc *d) {
     TRM_TRY(check_range("momentum", d->beta1, 1, true));
     if (d->nesterov && d->beta1 == 0) return trm_fail(TRM_JOB, "nesterov wants a momentum above 0");
@@ -269,7 +277,10 @@ static trm_status check_update(const trm_op_desc *d) {
     switch (d->optimizer) {
     case TRM_OPT_SGD: return check_sgd(d);
     case TRM_OPT_ADAM:
-    case TRM_OPT_ADAMW: return check_adam(d);
+    case TRM_OPT_ADAMW:
+    case TRM_OPT_LAMB: return check_adam(d);
+    case TRM_OPT_RMSPROP: return check_rmsprop(d);
+    case TRM_OPT_COUNT: break;
     }
     return trm_fail(TRM_JOB, "optimizer %d is unknown", (int)d->optimizer);
 }

@@ -4,10 +4,7 @@
 
 #include "runner_impl.h"
 
-int trm_optim_moments(const trm_optim_spec *o) {
-    if (o->kind == TRM_OPT_SGD) return o->momentum != 0 ? 1 : 0;
-    return 2;
-}
+int trm_optim_moments(const trm_optim_spec *o) { return trm_optimizer_moments(o->kind, o->momentum); }
 
 /* ---- plan: update ops --------------------------------------------------------------------- */
 
@@ -28,8 +25,9 @@ static trm_status plan_range(trm_runner *r, trm_op_kind kind, int64_t begin, int
                      .optimizer = o->kind,
                      .nesterov = o->nesterov,
                      .eps = o->eps};
-    d.beta1 = o->kind == TRM_OPT_SGD ? o->momentum : o->beta1;
-    d.beta2 = o->beta2;
+    const bool rmsprop = o->kind == TRM_OPT_RMSPROP;
+    d.beta1 = o->kind == TRM_OPT_SGD || rmsprop ? o->momentum : o->beta1;
+    d.beta2 = rmsprop ? o->alpha : o->beta2;
     d.weight_decay = decay ? o->weight_decay : 0;
     out->begin = begin;
     return trm_op_plan(r->spec.device, &d, &out->op);
@@ -45,11 +43,25 @@ static trm_status bind_range(const trm_runner *r, const trm_range_op *u) {
     return trm_op_bind(u->op, args, r->scratch);
 }
 
+/* Every parameter has its own step. */
+static trm_status plan_update_each(trm_runner *r) {
+    const trm_graph *g = r->spec.graph;
+    for (int i = 0; i < g->n_params; i++) {
+        const trm_param *p = &g->params[i];
+        if (p->kind != TRM_PARAM) continue;
+        TRM_TRY(plan_range(r, TRM_OP_UPDATE, p->offset, p->offset + p->count, decays(r, p),
+                           &r->updates[r->n_updates]));
+        r->n_updates++;
+    }
+    return TRM_OK;
+}
+
 /* Neighbours that decay alike share one op; padding belongs to the entry before it and stays zero. */
 static trm_status plan_updates(trm_runner *r) {
     const trm_graph *g = r->spec.graph;
     r->updates = trm_alloc_array((size_t)g->n_params, sizeof *r->updates, "update");
     if (!r->updates) return TRM_MEMORY;
+    if (r->spec.optim.kind == TRM_OPT_LAMB) return plan_update_each(r);
     int64_t begin = 0;
     int run = -1; /* decay of the open run */
     for (int i = 0; i < g->n_params; i++) {

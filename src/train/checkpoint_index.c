@@ -16,8 +16,8 @@
 #define SUM_DIGITS 16
 
 static const char *const kind_names[] = {"param", "m1", "m2", "state"};
-static const char *const optimizer_names[] = {"sgd", "adam", "adamw"};
-#define OPTIMIZERS 3
+static const char *const optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop", "lamb"};
+#define OPTIMIZERS TRM_OPT_COUNT
 
 const char *trm_ckpt_kind_name(trm_ckpt_kind k) { return kind_names[k]; }
 const char *trm_ckpt_optimizer_name(trm_optimizer_kind k) { return optimizer_names[k]; }
@@ -48,10 +48,10 @@ static json_t *position_json(const trm_position *p) {
 }
 
 static json_t *optim_json(const trm_optim_spec *o) {
-    return json_pack("{s:s, s:f, s:b, s:f, s:f, s:f, s:f, s:b, s:f}", "kind",
+    return json_pack("{s:s, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:b, s:f}", "kind",
                      trm_ckpt_optimizer_name(o->kind), "momentum", o->momentum, "nesterov", o->nesterov,
-                     "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps, "weight_decay", o->weight_decay,
-                     "decay_all", o->decay_all, "clip", o->clip);
+                     "beta1", o->beta1, "beta2", o->beta2, "alpha", o->alpha, "eps", o->eps, "weight_decay",
+                     o->weight_decay, "decay_all", o->decay_all, "clip", o->clip);
 }
 
 static json_t *parts_json(const trm_ckpt_index *x) {
@@ -193,6 +193,8 @@ static trm_optim_spec get_optim(reader *r, json_t *j) {
         .nesterov = get_bool(r, j, "nesterov"),
         .beta1 = get_num(r, j, "beta1"),
         .beta2 = get_num(r, j, "beta2"),
+        /* Absent in a checkpoint of an earlier program. */
+        .alpha = json_object_get(j, "alpha") ? get_num(r, j, "alpha") : 0,
         .eps = get_num(r, j, "eps"),
         .weight_decay = get_num(r, j, "weight_decay"),
         .decay_all = get_bool(r, j, "decay_all"),

@@ -14,7 +14,7 @@ static const char *const shuffles[] = {"none", "exact", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
 static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
 static const char *const losses[] = {"cross_entropy", "mse", NULL};
-static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lamb", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", "wsd", NULL};
 static const char *const nonfinites[] = {"stop", "skip", NULL};
 static const char *const balances[] = {"off", "static", "dynamic", "hybrid", "replay", NULL};
@@ -125,17 +125,23 @@ const trm_job_key trm_job_keys[] = {
     {"train.loss", TRM_KEY_CHOICE, AT(train.loss), .names = losses, .def = "cross_entropy",
      .about = "what is made small"},
     {OPTIMIZER, TRM_KEY_CHOICE, AT(train.optim.kind), .names = optimizers, .flags = TRM_KEY_SHORT,
-     .def = "sgd", .about = "how gradients change the weights; adamw decays weights apart from the gradient"},
+     .def = "sgd",
+     .about = "how gradients change the weights; adamw decays weights apart from the gradient; lamb: as "
+              "adamw, each parameter's step as long as the parameter times the rate, for large batches"},
     {"train.optimizer.lr", TRM_KEY_FLOAT, AT(train.schedule.lr), .flags = TRM_KEY_ABOVE, .max = 1e6,
      .def = "0.001", .about = "learning rate; the peak of the schedule"},
     {"train.optimizer.momentum", TRM_KEY_FLOAT, AT(train.optim.momentum), .max = 1, .flags = TRM_KEY_BELOW,
-     .def = "0", ONLY(OPTIMIZER, "sgd"), .about = "share of the last step that is kept"},
+     .def = "0", ONLY(OPTIMIZER, "sgd rmsprop"), .about = "share of the last step that is kept"},
     {"train.optimizer.nesterov", TRM_KEY_BOOL, AT(train.optim.nesterov), .def = "false",
      ONLY(OPTIMIZER, "sgd"), .about = "Nesterov's form; needs a momentum"},
     {"train.optimizer.betas", TRM_KEY_FLOAT2, AT(train.optim.beta1), .max = 1, .flags = TRM_KEY_BELOW,
-     .def = "[0.9, 0.999]", ONLY(OPTIMIZER, "adam adamw"), .about = "decay of the first and second moment"},
+     .def = "[0.9, 0.999]", ONLY(OPTIMIZER, "adam adamw lamb"),
+     .about = "decay of the first and second moment"},
+    {"train.optimizer.alpha", TRM_KEY_FLOAT, AT(train.optim.alpha), .max = 1, .flags = TRM_KEY_BELOW,
+     .def = "0.99", ONLY(OPTIMIZER, "rmsprop"), .about = "decay of the mean of squares"},
     {"train.optimizer.eps", TRM_KEY_FLOAT, AT(train.optim.eps), .max = 1, .flags = TRM_KEY_ABOVE,
-     .def = "1e-8", ONLY(OPTIMIZER, "adam adamw"), .about = "added to the root of the second moment"},
+     .def = "1e-8", ONLY(OPTIMIZER, "adam adamw rmsprop lamb"),
+     .about = "added to the root of the second moment"},
     {"train.optimizer.weight_decay", TRM_KEY_FLOAT, AT(train.optim.weight_decay), .max = 1000, .def = "0",
      .alt_for = "adamw", .alt_def = "0.01", .about = "pulls weights towards 0"},
     {"train.optimizer.decay_all", TRM_KEY_BOOL, AT(train.optim.decay_all), .def = "false",

@@ -113,8 +113,8 @@ static bool has(const op_case *c, trm_arg a) {
     case TRM_ARG_DB: return has_bias;
     case TRM_ARG_RES: return d->residual;
     case TRM_ARG_PRE: return trm_act_from_input(d->act);
-    case TRM_ARG_M1: return d->optimizer != TRM_OPT_SGD || d->beta1 != 0;
-    case TRM_ARG_M2: return d->optimizer != TRM_OPT_SGD;
+    case TRM_ARG_M1: return trm_optimizer_moments(d->optimizer, d->beta1) > 0;
+    case TRM_ARG_M2: return trm_optimizer_moments(d->optimizer, d->beta1) > 1;
     case TRM_ARG_DX: return !(c->family->loss && c->eval);
     default: return true;
     }

@@ -182,6 +182,8 @@ static const op_family load_y = {
 #define SGD .optimizer = TRM_OPT_SGD
 #define ADAM .optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define ADAMW .optimizer = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8
+#define RMSPROP .optimizer = TRM_OPT_RMSPROP, .beta2 = 0.99, .eps = 1e-8
+#define LAMB .optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6
 #define RAW(type) .raw_type = TRM_##type
 #define TOKENS .out_tokens = true
 #define NORM1(m, s) .norm_count = 1, .mean = (const double[]){m}, .std = (const double[]){s}
@@ -380,6 +382,11 @@ const op_case op_large_cases[] = {
     {&update, "adam", D(0, {0}, .count = 1001, ADAM), .steps = 3},
     {&update, "adam, decay", D(0, {0}, .count = 1, ADAM, .weight_decay = 0.1), .steps = 3},
     {&update, "adamw", D(0, {0}, .count = 70001, ADAMW, .weight_decay = 0.1), .steps = 3},
+    {&update, "rmsprop", D(0, {0}, .count = 1001, RMSPROP), .steps = 3},
+    {&update, "rmsprop, momentum, decay", D(0, {0}, .count = 70001, RMSPROP, .beta1 = 0.9, .weight_decay = 0.1), .steps = 3},
+    {&update, "lamb", D(0, {0}, .count = 1001, LAMB), .steps = 3},
+    {&update, "lamb, decay", D(0, {0}, .count = 70001, LAMB, .weight_decay = 0.1), .steps = 3},
+    {&update, "lamb, one weight", D(0, {0}, .count = 1, LAMB, .weight_decay = 0.1), .steps = 3},
 
     {&load_x, "mnist u8", D(5, {0}, .out = S3(1, 28, 28), RAW(U8), .scale = 1 / 255.0, .raw_stride = 784, NORM1(0.1307, 0.3081))},
     {&load_x, "u8 chw, per channel", D(5, {0}, .out = S3(3, 9, 7), RAW(U8), .scale = 1 / 255.0, .raw_stride = 189, NORM3)},

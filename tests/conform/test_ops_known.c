@@ -130,6 +130,17 @@ static const known knowns[] = {
      .in = {V(W, 1), V(G, 2), V(M1, 0), V(M2, 0)}, .out = {V(W, 0.9), V(M1, 0.06), V(M2, 0.00036)}},
     {"adamw's decay does not", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1},
      .in = {V(W, 1), V(G, 2), V(M1, 0), V(M2, 0)}, .out = {V(W, 0.99 - 0.1), V(M1, 0.05), V(M2, 0.00025)}},
+    /* 0.5 / sqrt(0.01 * 0.5^2) = 10 */
+    {"rmsprop's first step is ten times lr", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_RMSPROP, .beta2 = 0.99, .eps = 1e-10},
+     .in = {V(W, 3), V(G, 2), V(M1, 0)}, .out = {V(W, 2), V(M1, 0.0025)}},
+    {"rmsprop with momentum", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_RMSPROP, .beta1 = 0.5, .beta2 = 0.99, .eps = 1e-10},
+     .in = {V(W, 3), V(G, 2), V(M1, 0), V(M2, 4)}, .out = {V(W, 1.8), V(M1, 0.0025), V(M2, 12)}},
+    /* Adam's step is 1, 1; the weights are 5 / sqrt(2) times as long. */
+    {"lamb's step is as long as the weights", {OP(UPDATE), .count = 2, .optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-10},
+     .in = {V(W, 3, 4), V(G, 2, 2), V(M1, 0, 0), V(M2, 0, 0)},
+     .out = {V(W, 2.6464466094067263, 3.6464466094067263), V(M1, 0.05, 0.05), V(M2, 0.00025, 0.00025)}},
+    {"lamb moves weights of zero", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-10},
+     .in = {V(W, 0), V(G, 2), V(M1, 0), V(M2, 0)}, .out = {V(W, -0.1), V(M1, 0.05), V(M2, 0.00025)}},
 };
 /* clang-format on */
 

@@ -162,11 +162,27 @@ static const trm_optim_spec sgd = {.kind = TRM_OPT_SGD, .momentum = 0.9};
 static const trm_optim_spec adamw = {
     .kind = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .clip = 1};
 
+static const trm_optim_spec rmsprop = {
+    .kind = TRM_OPT_RMSPROP, .momentum = 0.9, .alpha = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+static const trm_optim_spec lamb = {
+    .kind = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.1, .clip = 1};
+
 static void equal_on_ref(void **state) {
     (void)state;
     for (int i = 0; i < NN_CASES; i++)
         for (size_t k = 0; k < sizeof settings / sizeof *settings; k++)
             check(&nn_cases[i], "ref", &settings[k], sgd, 1e-9, 1e-8);
+}
+
+/* Optimizers whose first steps do not depend on the size of a gradient: models without gradients that are rounding only. */
+static void equal_with_other_optimizers(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        check(&nn_cases[0], "ref", &settings[k], rmsprop, 1e-9, 1e-8);
+        check(&nn_cases[0], "ref", &settings[k], lamb, 1e-9, 1e-8);
+        check(&nn_cases[0], "cpu", &settings[k], rmsprop, 1e-5, 1e-4);
+        check(&nn_cases[0], "cpu", &settings[k], lamb, 1e-5, 5e-5);
+    }
 }
 
 static void equal_on_cpu(void **state) {
@@ -242,6 +258,7 @@ static int open_comm(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(equal_on_ref, open_comm),
+        cmocka_unit_test(equal_with_other_optimizers),
         cmocka_unit_test(equal_on_cpu),
         cmocka_unit_test(replicas_and_runs_are_equal_to_the_bit),
         cmocka_unit_test(a_fault_stops_all),

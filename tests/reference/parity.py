@@ -60,12 +60,14 @@ def gpt_lr(u, peak=1e-3, warmup=10, total=UPDATES, floor=0.1):
 
 CASES_LIST = [
     Case("mlp", "digits", 2000, twins.Mlp, lambda m: torch.optim.SGD(m.parameters(), lr=0.05)),
+    Case("rmsprop", "digits", 2000, twins.Mlp,
+         lambda m: torch.optim.RMSprop(no_decay_groups(m, 0.001), lr=2e-4, alpha=0.95, momentum=0.5)),
     Case("lenet", "digits", 2000, twins.Lenet, lambda m: torch.optim.SGD(m.parameters(), lr=0.02, momentum=0.9)),
     Case("resnet20", "images", 1000, twins.Resnet20, lambda m: torch.optim.SGD(m.parameters(), lr=0.02, momentum=0.9)),
     Case("gpt", "tokens", 40000, twins.Gpt, lambda m: torch.optim.AdamW(no_decay_groups(m, 0.1), lr=1e-3, betas=(0.9, 0.999)),
          lr_at=gpt_lr, clip=1.0, window=64),
 ]
-BATCH = {"mlp": 64, "lenet": 64, "resnet20": 32, "gpt": 8}
+BATCH = {"mlp": 64, "rmsprop": 64, "lenet": 64, "resnet20": 32, "gpt": 8}
 
 
 def order(case, n, cwd):

@@ -82,6 +82,21 @@ is "$rc" 0 "a checkpoint behind the last update is nothing to do"
 has out 'nothing to do: all 10 updates' "which is said"
 ls runs | cmp -s - before
 ok $? "and leaves no folder"
+# Other optimizers keep other moments.
+for optimizer in 'type: rmsprop, lr: 0.001' 'type: rmsprop, lr: 0.001, momentum: 0.9' 'type: lamb, lr: 0.01, weight_decay: 0.01'; do
+    rm -rf runs
+    on 0 train j.yaml --set train.optimizer="{$optimizer}" --set checkpoint.every=10 --set checkpoint.keep=0 --dump-losses whole
+    is "$rc" 0 "$optimizer"
+    cut_at j 10
+    on 0 train j.yaml --set train.optimizer="{$optimizer}" --set checkpoint.every=10 --resume --dump-losses rest
+    tail_of whole 10 | cmp -s - rest
+    ok $? "$optimizer: resumed, equal to the bit"
+    cut_at j 10
+    on 3 train j.yaml --set train.optimizer="{$optimizer}" --resume --dump-losses rest
+    tail_of whole 10 >want
+    close_losses want rest 5e-5
+    ok $? "$optimizer: resumed on three ranks"
+done
 # Fewer updates than are done: nothing to do, and all ranks know it, in the old folder and in a new one.
 rm -rf runs
 on 3 train j.yaml --set train.updates=12 --set checkpoint.every=6

@@ -60,10 +60,12 @@ trm_status trm_ref_run_UPDATE(trm_op *op, const trm_step *step) {
         .nesterov = d->nesterov,
         .decoupled = d->optimizer == TRM_OPT_ADAMW,
     };
-    if (d->optimizer == TRM_OPT_SGD)
-        trm_ref_sgd(&s, REF(G), REF(M1), REF(W));
-    else
-        trm_ref_adam(&s, REF(G), REF(M1), REF(M2), REF(W));
+    switch (d->optimizer) {
+    case TRM_OPT_SGD: trm_ref_sgd(&s, REF(G), REF(M1), REF(W)); break;
+    case TRM_OPT_RMSPROP: trm_ref_rmsprop(&s, REF(G), REF(M1), REF(M2), REF(W)); break;
+    case TRM_OPT_LAMB: trm_ref_lamb(&s, REF(G), REF(M1), REF(M2), REF(W)); break;
+    default: trm_ref_adam(&s, REF(G), REF(M1), REF(M2), REF(W));
+    }
     return TRM_OK;
 }
 

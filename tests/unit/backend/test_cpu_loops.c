@@ -451,6 +451,41 @@ static void plain_adam(const trm_op_desc *d, const trm_step *s, double g, double
     *w -= s->lr / (1 - pow(d->beta1, t)) * m[0] / (root + d->eps);
 }
 
+static void plain_rmsprop(const trm_op_desc *d, const trm_step *s, double g, double *w, double m[2]) {
+    g = g * s->inv_count * s->clip_factor + d->weight_decay * *w;
+    m[0] = d->beta2 * m[0] + (1 - d->beta2) * g * g;
+    m[1] = d->beta1 * m[1] + g / (sqrt(m[0]) + d->eps);
+    *w -= s->lr * m[1];
+}
+
+/* All n weights together: their norm scales the step. */
+static void plain_lamb(const trm_op_desc *d, const trm_step *s, const float *g, double *w, double (*m)[2],
+                       int n) {
+    double t = (double)s->update, r[32], ww = 0, rr = 0;
+    for (int i = 0; i < n; i++) {
+        double grad = (double)g[i] * s->inv_count * s->clip_factor;
+        m[i][0] = d->beta1 * m[i][0] + (1 - d->beta1) * grad;
+        m[i][1] = d->beta2 * m[i][1] + (1 - d->beta2) * grad * grad;
+        r[i] = m[i][0] / (1 - pow(d->beta1, t)) / (sqrt(m[i][1] / (1 - pow(d->beta2, t))) + d->eps) +
+               d->weight_decay * w[i];
+        ww += w[i] * w[i];
+        rr += r[i] * r[i];
+    }
+    for (int i = 0; i < n; i++) w[i] -= s->lr * sqrt(ww / rr) * r[i];
+}
+
+static void plain_update(const trm_op_desc *d, const trm_step *s, const float *g, double *w, double (*m)[2],
+                         int n) {
+    if (d->optimizer == TRM_OPT_LAMB) plain_lamb(d, s, g, w, m, n);
+    for (int i = 0; i < n && d->optimizer != TRM_OPT_LAMB; i++)
+        if (d->optimizer == TRM_OPT_SGD)
+            plain_sgd(d, s, (double)g[i], &w[i], m[i]);
+        else if (d->optimizer == TRM_OPT_RMSPROP)
+            plain_rmsprop(d, s, (double)g[i], &w[i], m[i]);
+        else
+            plain_adam(d, s, (double)g[i], &w[i], m[i]);
+}
+
 /* Thirty updates of a few weights against the same in double. */
 static void check_update(trm_device *d, const trm_op_desc *desc) {
     enum { N = 19 };
@@ -461,11 +496,7 @@ static void check_update(trm_device *d, const trm_op_desc *desc) {
         float *g = noise(N, 0.1, 10, 100 + (uint64_t)update);
         trm_step step = {.update = update, .lr = 0.01, .inv_count = 1.0 / 64, .clip_factor = 0.7};
         run_op(d, desc, ARGS{A(W) = w, A(G) = g, A(M1) = m1, A(M2) = m2}, &step);
-        for (int i = 0; i < N; i++)
-            if (desc->optimizer == TRM_OPT_SGD)
-                plain_sgd(desc, &step, (double)g[i], &want[i], moment[i]);
-            else
-                plain_adam(desc, &step, (double)g[i], &want[i], moment[i]);
+        plain_update(desc, &step, g, want, moment, N);
         trm_free(g);
     }
     assert_bound(support_error_f32(w, want, N), 1e-6);
@@ -483,6 +514,10 @@ static void updates_follow_their_formulas(void **state) {
         {.optimizer = TRM_OPT_SGD, .beta1 = 0.9, .nesterov = true},
         {.optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1},
         {.optimizer = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1},
+        {.optimizer = TRM_OPT_RMSPROP, .beta2 = 0.99, .eps = 1e-8},
+        {.optimizer = TRM_OPT_RMSPROP, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-6, .weight_decay = 0.1},
+        {.optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6},
+        {.optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1},
     };
     EACH_DEVICE(d)
     for (size_t i = 0; i < SUPPORT_COUNT(descs); i++) {

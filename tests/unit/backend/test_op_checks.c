@@ -120,6 +120,9 @@ static const bad bads[] = {
     {"beta2 is 1.1", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 1.1, .eps = 1e-8}},
     {"eps is 0", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99}},
     {"nesterov belongs to sgd", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_ADAM, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .nesterov = true}},
+    {"alpha is 1 and must be in [0, 1)", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_RMSPROP, .beta2 = 1, .eps = 1e-8}},
+    {"momentum is 1.5", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_RMSPROP, .beta1 = 1.5, .beta2 = 0.9, .eps = 1e-8}},
+    {"eps is 0", {OP(UPDATE), .count = 1, .optimizer = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.99}},
     {"optimizer 5 is unknown", {OP(UPDATE), .count = 1, .optimizer = (trm_optimizer_kind)5}},
 };
 /* clang-format on */
@@ -209,6 +212,11 @@ static void test_arguments_of_optimizers(void **state) {
     trm_op_desc adam = {OP(UPDATE),   .count = 3,    .optimizer = TRM_OPT_ADAM,
                         .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
     assert_fault(bind(&adam, A(W) | A(G) | A(M1), NULL), TRM_INTERNAL, "argument M2");
+    trm_op_desc rmsprop = {OP(UPDATE), .count = 3, .optimizer = TRM_OPT_RMSPROP, .beta2 = 0.99, .eps = 1e-8};
+    assert_fault(bind(&rmsprop, A(W) | A(G), NULL), TRM_INTERNAL, "argument M1");
+    assert_ok(bind(&rmsprop, A(W) | A(G) | A(M1), NULL));
+    rmsprop.beta1 = 0.9;
+    assert_fault(bind(&rmsprop, A(W) | A(G) | A(M1), NULL), TRM_INTERNAL, "argument M2");
 }
 
 static void test_saved_and_scratch(void **state) {

@@ -138,9 +138,7 @@ static void micro_batches_add_up(void **state) {
 }
 
 /* Two equal runs are equal to the bit and learn; a step allocates nothing. */
-static void check_training(const nn_case *c, const char *backend) {
-    const trm_optim_spec o = {
-        .kind = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .clip = 1};
+static void check_training(const nn_case *c, const char *backend, trm_optim_spec o) {
     double loss[2][12];
     for (int run = 0; run < 2; run++) {
         nn_model m;
@@ -165,8 +163,49 @@ static void check_training(const nn_case *c, const char *backend) {
 
 static void runs_repeat_and_learn(void **state) {
     (void)state;
+    const trm_optim_spec adamw = {
+        .kind = TRM_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .clip = 1};
+    trm_optim_spec lamb = adamw;
+    lamb.kind = TRM_OPT_LAMB;
     for (const trm_backend *const *b = trm_backends(); *b; b++)
-        for (int i = 0; i < NN_CASES; i++) check_training(&nn_cases[i], (*b)->name);
+        for (int i = 0; i < NN_CASES; i++) {
+            check_training(&nn_cases[i], (*b)->name, adamw);
+            check_training(&nn_cases[i], (*b)->name, lamb);
+        }
+}
+
+static void rmsprop_repeats_and_learns(void **state) {
+    (void)state;
+    const trm_optim_spec o = {.kind = TRM_OPT_RMSPROP, .momentum = 0.5, .alpha = 0.9, .eps = 1e-8};
+    for (const trm_backend *const *b = trm_backends(); *b; b++) check_training(&nn_cases[0], (*b)->name, o);
+}
+
+/* Each parameter has a step of its own length: that of its weights times lr (times 1 where they are 0). */
+static void lamb_steps_by_parameter(void **state) {
+    (void)state;
+    const trm_optim_spec o = {.kind = TRM_OPT_LAMB, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    const int64_t n = 8;
+    nn_model m;
+    void *x, *y;
+    nn_open_case(&m, &nn_cases[0], "ref", o);
+    nn_data(&m, &nn_cases[0], n, &x, &y);
+    double *before = trm_alloc_array((size_t)m.space, 8, "test");
+    memcpy(before, m.spec.weights, (size_t)m.space * 8);
+    nn_step(&m, 1, &n, x, y, 0.01, 1, NULL);
+    for (int k = 0; k < trm_graph_params(m.g); k++) {
+        const trm_param *p = trm_graph_param(m.g, k);
+        double length = 0, step = 0;
+        for (int64_t i = p->offset; i < p->offset + p->count; i++) {
+            const double w = before[i], d = nn_get(&m, m.spec.weights, i) - w;
+            length += w * w;
+            step += d * d;
+        }
+        assert_bound(fabs(sqrt(step / length) - 0.01), 1e-12);
+    }
+    trm_free(before);
+    trm_free(x);
+    trm_free(y);
+    nn_close(&m);
 }
 
 /* A non-finite input stops the update: weights stay as they were. */
@@ -227,6 +266,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_equal_differences), cmocka_unit_test(backends_agree),
         cmocka_unit_test(micro_batches_add_up),        cmocka_unit_test(runs_repeat_and_learn),
+        cmocka_unit_test(rmsprop_repeats_and_learns),  cmocka_unit_test(lamb_steps_by_parameter),
         cmocka_unit_test(non_finite_is_not_applied),   cmocka_unit_test(evaluation_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,17 @@ static void reads_back(void **state) {
     assert_true(o.beta2 == 0.999);
 }
 
+static void settings_of_the_optimizer_read_back(void **state) {
+    fixture *f = *state;
+    char path[4096];
+    trm_position p = {.update = 1, .batch = 1, .micro_batches = 1, .best_valid = INFINITY};
+    trm_optim_spec rmsprop = {.kind = TRM_OPT_RMSPROP, .momentum = 0.9, .alpha = 0.95, .eps = 1e-7}, o;
+    assert_ok(trm_checkpoint_write(f->folder, f->graph, &f->w, &p, &rmsprop, NULL, path));
+    assert_ok(trm_checkpoint_read(path, f->graph, &f->back, &p, &o));
+    assert_int_equal(o.kind, TRM_OPT_RMSPROP);
+    assert_true(o.momentum == 0.9 && o.alpha == 0.95 && o.eps == 1e-7);
+}
+
 static void weights_alone(void **state) {
     fixture *f = *state;
     const char *path = write_step(f, 1);
@@ -442,6 +453,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(reads_back),
+        TEST(settings_of_the_optimizer_read_back),
         TEST(weights_alone),
         TEST(exports_read_back),
         TEST(other_model_is_named),

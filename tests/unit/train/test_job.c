@@ -168,6 +168,14 @@ static void reads_short_forms(void **state) {
     j = job_of(DATA MODEL "train: {epochs: 1, batch: 8, optimizer: adam}\n");
     assert_true(j->train.optim.weight_decay == 0);
     trm_job_free(j);
+    j = job_of(DATA MODEL "train: {epochs: 1, batch: 8, optimizer: {type: rmsprop, momentum: 0.9}}\n");
+    assert_int_equal(j->train.optim.kind, TRM_OPT_RMSPROP);
+    assert_true(j->train.optim.alpha == 0.99 && j->train.optim.momentum == 0.9 && j->train.optim.eps == 1e-8);
+    trm_job_free(j);
+    j = job_of(DATA MODEL "train: {epochs: 1, batch: 8, optimizer: {type: lamb, betas: [0.8, 0.9]}}\n");
+    assert_int_equal(j->train.optim.kind, TRM_OPT_LAMB);
+    assert_true(j->train.optim.beta1 == 0.8 && j->train.optim.beta2 == 0.9);
+    trm_job_free(j);
     j = job_of("data: {train: a.h5, mean: 0.5}\n" MODEL TRAIN);
     assert_true(j->data.norm_count == 1 && j->data.mean[0] == 0.5 && j->data.std[0] == 1);
     trm_job_free(j);
@@ -325,9 +333,11 @@ static const bad_job bad_jobs[] = {
     {DATA "model: {preset: gpt, dim: 65}\n" TRAIN, "model.dim is 65; allowed are multiples of model.heads, 4",
      ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, optimizer: {type: adam, momentum: 0.9}}\n",
-     "job.yaml:3:54: train.optimizer.momentum is only for train.optimizer.type sgd; here it is adam", ""},
+     "job.yaml:3:54: train.optimizer.momentum is only for train.optimizer.type sgd or rmsprop; here it is "
+     "adam",
+     ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, optimizer: {betas: [0.9, 0.99]}}\n",
-     "train.optimizer.betas is only for train.optimizer.type adam or adamw; here it is sgd", ""},
+     "train.optimizer.betas is only for train.optimizer.type adam or adamw or lamb; here it is sgd", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, optimizer: {nesterov: true}}\n",
      "train.optimizer.nesterov is true; it needs a train.optimizer.momentum above 0", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, schedule: step}\n",
