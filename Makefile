@@ -198,7 +198,7 @@ $(OUT)/tests/%: $(OUT)/obj/tests/%.o $$(call beside,tests/$$*) $(SUPPORT_OBJ) $(
 
 ## test: build and run the tests (T=tests/unit/base: only those)
 .PHONY: test
-test: $(TEST_BIN) $(if $(and $(TEST_SH),$(CLI_SRC)),$(BIN)) $(if $(filter %-balance-examples.sh,$(TESTS)),$(EXAMPLES))
+test: $(TEST_BIN) $(if $(and $(TEST_SH),$(CLI_SRC)),$(BIN)) $(if $(filter %-balance-examples.sh %-own-loop.sh,$(TESTS)),$(EXAMPLES))
 	@$(if $(HAVE_CMOCKA),:,echo "the tests need CMocka: apt-get install libcmocka-dev" >&2; exit 3)
 	@command -v prove >/dev/null || { echo "the tests need prove: apt-get install perl" >&2; exit 3; }
 	@$(if $(TESTS),:,echo "no test starts with '$(T)'" >&2; exit 2)
