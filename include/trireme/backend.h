@@ -104,8 +104,12 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  * COPY          DX = DY
  * LOSS_CE       X logits (...,C) as rows, T int32 per row -> tail; train: DX = softmax - onehot (sum, not mean).
  *               Equal largest logits: the first is the answer.  A class outside [0, C) fails the run with TRM_DATA.
+ *               desc.smoothing e: the target is 1 - e for the class and e/C for all.  desc.ignores: a row whose class is desc.ignore
+ *               counts nowhere and has no gradient.
  * LOSS_MSE      X predictions, T float of the same shape -> tail: loss of a sample = mean over its elements of the
  *               squared difference, count = samples; train: DX = 2 (x-t) / elements.
+ * LOSS_BCE      X logits, T float of the same shape, each in [0, 1] -> tail: loss of a sample = mean over its elements of
+ *               log(1 + exp(x)) - x t, count = samples; train: DX = (sigmoid(x) - t) / elements.
  * UPDATE        W, G, [M1], [M2] over desc.count elements with desc.optimizer, step.lr, inv_count, clip_factor.  LAMB takes the
  *               elements as one tensor: its step has the norm of W
  * SUMSQ         step.tail[TRM_TAIL_SUMSQ] += sum of squares of G over desc.count elements (float64 accumulation)
@@ -121,7 +125,7 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
     X(FLATTEN_FWD) X(FLATTEN_BWD) X(UNFLATTEN_FWD) X(UNFLATTEN_BWD)                        \
     X(CONCAT_FWD) X(CONCAT_BWD) X(EMBED_FWD) X(EMBED_BWD) X(POSEMB_FWD) X(POSEMB_BWD)     \
     X(ATTN_FWD) X(ATTN_BWD) X(ADD_FWD) X(ADD_INTO) X(COPY)                                  \
-    X(LOSS_CE) X(LOSS_MSE) X(UPDATE) X(SUMSQ)
+    X(LOSS_CE) X(LOSS_MSE) X(LOSS_BCE) X(UPDATE) X(SUMSQ)
 typedef enum trm_op_kind {
 #define X(name) TRM_OP_##name,
     TRM_OP_LIST(X)
@@ -158,6 +162,9 @@ typedef struct trm_op_desc {
     int64_t heads;
     bool causal;
     double eps, momentum, p;
+    double smoothing;               /* LOSS_CE */
+    bool ignores;
+    int64_t ignore;
     uint64_t seed;
     uint32_t layer;                 /* global layer id, keys random numbers */
     /* loads */

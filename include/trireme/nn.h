@@ -82,7 +82,13 @@ TRM_API const char *const *trm_init_names(void);                    /* NULL-term
 
 /* ---- graph -------------------------------------------------------------------------- */
 
-typedef enum trm_loss_kind { TRM_LOSS_CROSS_ENTROPY, TRM_LOSS_MSE } trm_loss_kind;
+typedef enum trm_loss_kind { TRM_LOSS_CROSS_ENTROPY, TRM_LOSS_MSE, TRM_LOSS_BCE } trm_loss_kind;
+/* What cross-entropy takes besides; zero is the plain form. */
+typedef struct trm_ce_spec {
+    double smoothing;               /* share of the target that all classes have alike */
+    bool ignores;                   /* targets of class `ignore` count neither in the loss nor in its count */
+    int64_t ignore;
+} trm_ce_spec;
 
 /* input: canonical per-sample shape; tokens: int32 ids (T). */
 TRM_API trm_status trm_graph_create(const trm_shape *input, bool tokens, trm_graph **out);
@@ -208,6 +214,7 @@ typedef struct trm_runner_spec {
     int ranks, rank;                /* of the data group */
     const trm_talk *talk;           /* NULL where the graph holds no communication nodes */
     trm_loss_kind loss;
+    trm_ce_spec ce;
     trm_load_spec load;
     trm_optim_spec optim;
     uint64_t seed;

@@ -60,6 +60,7 @@ typedef struct trm_job {
         bool drop_last;
         trm_every valid_every;
         trm_loss_kind loss;
+        trm_ce_spec ce;
         trm_optim_spec optim;
         trm_schedule_spec schedule;
         trm_nonfinite on_nonfinite;

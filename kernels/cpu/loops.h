@@ -109,25 +109,29 @@ typedef struct trm_ce {
     int64_t rows, c;
     int threads;
     const float *x;
-    const int32_t *t;               /* in 0 .. c-1 */
+    const int32_t *t;               /* in 0 .. c-1, or `ignore` */
     float *dx;                      /* NULL: the loss only */
-    double *work;                   /* 2 * threads */
-    double *loss, *correct;         /* sums over rows */
+    double smoothing;
+    bool ignores;
+    int32_t ignore;
+    double *work;                   /* 3 * threads */
+    double *loss, *correct, *count; /* sums over rows; of the rows that are not ignored */
 } trm_ce;
 
 typedef struct trm_mse {
     int64_t count;                  /* elements of all samples */
     int threads;
-    float scale;                    /* dx = (x - t) * scale */
+    float scale;                    /* dx = (x - t) * scale; bce: (sigmoid(x) - t) * scale */
     const float *x, *t;
     float *dx;                      /* NULL: the loss only */
     double *work;                   /* threads */
 } trm_mse;
 
-/* loss_mse returns the sum of squared differences. */
+/* loss_mse returns the sum of squared differences, loss_bce that of log(1 + exp(x)) - x t. */
 #define TRM_KERNELS_LOSS(X)                \
     X(void, loss_ce, (const trm_ce *a))    \
-    X(double, loss_mse, (const trm_mse *a))
+    X(double, loss_mse, (const trm_mse *a)) \
+    X(double, loss_bce, (const trm_mse *a))
 
 /* ---- loads -------------------------------------------------------------------------- */
 

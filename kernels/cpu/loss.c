@@ -56,21 +56,54 @@ static double ce_long(const trm_ce *a, int64_t r, double *correct) {
     return ce_row(x, a->c, a->c, a->t[r], a->dx + r * a->c, correct, true);
 }
 
+/* What smoothing e adds to a row's loss, e (x_t - mean(x)), and to its gradient, e onehot(t) - e/c.  Numbers relative to the
+ * largest one, so that a common offset costs no digits. */
+static double smooth_row(const trm_ce *a, int64_t r) {
+    const float *x = a->x + r * a->c;
+    float m = row_max(x, a->c);
+    double sum = 0;
+    for (int64_t at = 0; at < a->c; at += PIECE) {
+        int64_t end = at + PIECE < a->c ? at + PIECE : a->c;
+        float s = 0;
+#pragma omp simd reduction(+ : s)
+        for (int64_t j = at; j < end; j++) s += x[j] - m;
+        sum += (double)s;
+    }
+    if (a->dx) {
+        float *dx = a->dx + r * a->c, even = (float)(a->smoothing / (double)a->c);
+#pragma omp simd
+        for (int64_t j = 0; j < a->c; j++) dx[j] -= even;
+        dx[a->t[r]] += (float)a->smoothing;
+    }
+    return a->smoothing * ((double)(x[a->t[r]] - m) - sum / (double)a->c);
+}
+
+/* Sums of the rows of a span: loss, correct, count. */
+static void ce_rows(const trm_ce *a, trm_span s, double sum[3]) {
+    for (int64_t r = s.begin; r < s.end; r++) {
+        if (a->ignores && a->t[r] == a->ignore) {
+            if (a->dx) memset(a->dx + r * a->c, 0, sizeof *a->dx * (size_t)a->c);
+            continue;
+        }
+        sum[0] += a->c <= SHORT ? ce_short(a, r, &sum[1]) : ce_long(a, r, &sum[1]);
+        if (a->smoothing > 0) sum[0] += smooth_row(a, r);
+        sum[2] += 1;
+    }
+}
+
 void TRM_K(loss_ce)(const trm_ce *a) {
     int threads = threads_for(a->rows * a->c, a->threads);
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int t = 0; t < threads; t++) {
-        trm_span s = span_of(a->rows, 1, threads, t);
-        double loss = 0, correct = 0;
-        for (int64_t r = s.begin; r < s.end; r++)
-            loss += a->c <= SHORT ? ce_short(a, r, &correct) : ce_long(a, r, &correct);
-        a->work[2 * t] = loss;
-        a->work[2 * t + 1] = correct;
+        double sum[3] = {0, 0, 0};
+        ce_rows(a, span_of(a->rows, 1, threads, t), sum);
+        memcpy(a->work + 3 * t, sum, sizeof sum);
     }
-    *a->loss = *a->correct = 0;
+    *a->loss = *a->correct = *a->count = 0;
     for (int t = 0; t < threads; t++) {
-        *a->loss += a->work[2 * t];
-        *a->correct += a->work[2 * t + 1];
+        *a->loss += a->work[3 * t];
+        *a->correct += a->work[3 * t + 1];
+        *a->count += a->work[3 * t + 2];
     }
 }
 
@@ -92,18 +125,45 @@ static double mse_piece(const float *x, const float *t, float *dx, int64_t n, fl
     return (double)s;
 }
 
-double TRM_K(loss_mse)(const trm_mse *a) {
+typedef double (*pair_fn)(const float *x, const float *t, float *dx, int64_t n, float scale);
+
+static double each_pair(const trm_mse *a, pair_fn fn) {
     int threads = threads_for(a->count, a->threads);
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int t = 0; t < threads; t++) {
         trm_span s = span_of(a->count, 16, threads, t);
         double sum = 0;
         for (int64_t i = s.begin; i < s.end; i += PIECE)
-            sum += mse_piece(a->x + i, a->t + i, a->dx ? a->dx + i : NULL,
-                             s.end - i < PIECE ? s.end - i : PIECE, a->scale);
+            sum += fn(a->x + i, a->t + i, a->dx ? a->dx + i : NULL, s.end - i < PIECE ? s.end - i : PIECE,
+                      a->scale);
         a->work[t] = sum;
     }
     double total = 0;
     for (int t = 0; t < threads; t++) total += a->work[t];
     return total;
 }
+
+double TRM_K(loss_mse)(const trm_mse *a) { return each_pair(a, mse_piece); }
+
+/* ---- binary cross-entropy ----------------------------------------------------------- */
+
+/* Sum of log(1 + exp(-|x|)) over at most 512 numbers: the logarithm of a product of factors up to 2, which a double holds. */
+static double log_terms(const float *x, int64_t n) {
+    double product = 1;
+#pragma omp simd reduction(* : product)
+    for (int64_t j = 0; j < n; j++) product *= 1 + (double)trm_exp_neg(-fabsf(x[j]));
+    return log(product);
+}
+
+static double bce_piece(const float *x, const float *t, float *dx, int64_t n, float scale) {
+    float s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t j = 0; j < n; j++) s += (x[j] > 0 ? x[j] : 0) - x[j] * t[j];
+    if (dx) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) dx[j] = (trm_sigmoidf(x[j]) - t[j]) * scale;
+    }
+    return (double)s + log_terms(x, n / 2) + log_terms(x + n / 2, n - n / 2);
+}
+
+double TRM_K(loss_bce)(const trm_mse *a) { return each_pair(a, bce_piece); }

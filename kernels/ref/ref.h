@@ -173,10 +173,19 @@ double trm_ref_sumsq(int64_t n, const double *g);
 typedef struct trm_ref_loss {
     double loss, count, correct;
 } trm_ref_loss;
+/* smoothing: share of the target that all classes have alike; ignores: rows of class `ignore` count nowhere. */
+typedef struct trm_ref_ce {
+    int64_t rows, c;
+    double smoothing;
+    bool ignores;
+    int64_t ignore;
+} trm_ref_ce;
 /* x (rows,c); dx may be NULL.  Adds to *sum. */
-void trm_ref_cross_entropy(int64_t rows, int64_t c, const double *x, const int32_t *t, double *dx, trm_ref_loss *sum);
+void trm_ref_cross_entropy(const trm_ref_ce *s, const double *x, const int32_t *t, double *dx, trm_ref_loss *sum);
 /* n samples of `size` elements each. */
 void trm_ref_mean_squares(int64_t n, int64_t size, const double *x, const double *t, double *dx, trm_ref_loss *sum);
+void trm_ref_binary_cross_entropy(int64_t n, int64_t size, const double *x, const double *t, double *dx,
+                                  trm_ref_loss *sum);
 
 /* ---- load.c ------------------------------------------------------------------------------------- */
 

@@ -209,6 +209,7 @@ static trm_status check_attention(const trm_op_desc *d) {
 static trm_status check_cross_entropy(const trm_op_desc *d) {
     TRM_TRY(check_rank(&d->in, "in", 1, 2));
     int64_t classes = d->in.dim[d->in.rank - 1];
+    TRM_TRY(check_range("label smoothing", d->smoothing, 1, false));
     if (classes <= INT32_MAX) return TRM_OK;
     return trm_fail(TRM_JOB, "%lld classes are more than %d", (long long)classes, INT32_MAX);
 }
@@ -341,6 +342,7 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_COPY] = {"copy", check_same, NO_ACT, false, A(DX) | A(DY), 0, 0},
     [TRM_OP_LOSS_CE] = {"loss_ce", check_cross_entropy, NO_ACT, false, A(X) | A(T), A(DX), 0},
     [TRM_OP_LOSS_MSE] = {"loss_mse", check_same, NO_ACT, false, A(X) | A(T), A(DX), 0},
+    [TRM_OP_LOSS_BCE] = {"loss_bce", check_same, NO_ACT, false, A(X) | A(T), A(DX), 0},
     [TRM_OP_UPDATE] = {"update", check_update, NO_ACT, false, A(W) | A(G), A(M1) | A(M2), 0},
     [TRM_OP_SUMSQ] = {"sumsq", check_count, NO_ACT, false, A(G), 0, 0},
 };

@@ -148,7 +148,7 @@ static trm_status check_cross_entropy(const trm_graph *g, const trm_shape *targe
     char a[80], b[80];
     if (!target_is_class)
         return trm_fail(TRM_JOB,
-                        "cross_entropy needs class labels, the data has float targets; use loss: mse");
+                        "cross_entropy needs class labels, the data has float targets; use loss: mse or bce");
     const int64_t rows = trm_shape_count(y) / trm_shape_last(y);
     if (trm_shape_is_image(y) || rows != trm_shape_count(target))
         return trm_fail(TRM_JOB, "the model's output %s does not fit targets of shape %s",
@@ -170,8 +170,10 @@ trm_status trm_graph_check_loss(const trm_graph *g, trm_loss_kind loss, const tr
     if (loss == TRM_LOSS_CROSS_ENTROPY) return check_cross_entropy(g, target, target_is_class, classes);
     const trm_shape *y = &g->nodes[g->output].desc.out;
     if (target_is_class)
-        return trm_fail(TRM_JOB, "mse needs float targets, the data has class labels; use loss: "
-                                 "cross_entropy or data.target_type: float");
+        return trm_fail(TRM_JOB,
+                        "%s needs float targets, the data has class labels; use loss: cross_entropy or "
+                        "data.target_type: float",
+                        loss == TRM_LOSS_MSE ? "mse" : "bce");
     if (trm_shape_count(y) != trm_shape_count(target))
         return trm_fail(TRM_JOB, "the model's output %s does not fit targets of shape %s",
                         trm_shape_text(y, a, sizeof a), trm_shape_text(target, b, sizeof b));

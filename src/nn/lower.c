@@ -186,12 +186,19 @@ static trm_status lower_load_y(lower *l, int *target) {
     return TRM_OK;
 }
 
+static trm_op_kind loss_op(trm_loss_kind k) {
+    return k == TRM_LOSS_MSE ? TRM_OP_LOSS_MSE : k == TRM_LOSS_BCE ? TRM_OP_LOSS_BCE : TRM_OP_LOSS_CE;
+}
+
 static trm_status lower_loss(lower *l, int target) {
     const int out = l->g->output, rep = l->f[out].rep;
-    trm_op_desc d = desc_of(l, out, l->r->loss == TRM_LOSS_MSE ? TRM_OP_LOSS_MSE : TRM_OP_LOSS_CE);
+    trm_op_desc d = desc_of(l, out, loss_op(l->r->loss));
     d.in = d.out = l->g->nodes[out].desc.out;
     d.act = TRM_ACT_NONE;
     d.bias = false;
+    d.smoothing = l->r->ce.smoothing;
+    d.ignores = l->r->ce.ignores;
+    d.ignore = l->r->ce.ignore;
     trm_lowered *o;
     if (l->s->train) EMIT(new_value_region(l, rep, &l->v[rep].grad));
     EMIT(emit(l, TRM_PHASE_FORWARD, out, &d, &o));

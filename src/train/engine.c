@@ -251,6 +251,7 @@ static trm_status make_runner(trm_engine *e) {
                             .rank = e->rank,
                             .talk = trm_parallel_talk_table(e->talk),
                             .loss = e->job->train.loss,
+                            .ce = e->job->train.ce,
                             .load = trm_engine_load(e->job, trm_engine_data(e)),
                             .optim = e->optim,
                             .seed = (uint64_t)e->job->run.seed,

@@ -252,6 +252,10 @@ static trm_status check_floats(const trm_job *j) {
     return TRM_OK;
 }
 
+static void finish_loss(trm_job *j) {
+    j->train.ce.ignores = trm_yaml_find(j->tree->root, "train.ignore_index") != NULL;
+}
+
 static trm_status finish_data(trm_job *j) {
     trm_job_data *d = &j->data;
     d->scale_given = trm_yaml_find(j->tree->root, "data.scale") != NULL;
@@ -383,6 +387,7 @@ trm_status trm_job_parse(const char *path, const char *text, size_t n, const cha
     TRM_GOTO(check_presence(j));
     TRM_GOTO(check_train(j));
     TRM_GOTO(check_weights(j));
+    finish_loss(j);
     TRM_GOTO(finish_data(j));
     TRM_GOTO(check_model(j));
     TRM_GOTO(default_name(j));

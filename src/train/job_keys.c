@@ -13,7 +13,7 @@ static const char *const caches[] = {"auto", "on", "off", NULL};
 static const char *const shuffles[] = {"none", "exact", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
 static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
-static const char *const losses[] = {"cross_entropy", "mse", NULL};
+static const char *const losses[] = {"cross_entropy", "mse", "bce", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lamb", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", "wsd", NULL};
 static const char *const nonfinites[] = {"stop", "skip", NULL};
@@ -123,7 +123,13 @@ const trm_job_key trm_job_keys[] = {
     {"train.valid_every", TRM_KEY_EVERY, AT(train.valid_every), .def = "epoch",
      .about = "how often to validate"},
     {"train.loss", TRM_KEY_CHOICE, AT(train.loss), .names = losses, .def = "cross_entropy",
-     .about = "what is made small"},
+     .about = "what is made small; bce: binary cross-entropy of logits, with float targets in [0, 1]"},
+    {"train.label_smoothing", TRM_KEY_FLOAT, AT(train.ce.smoothing), .max = 1, .def = "0",
+     ONLY("train.loss", "cross_entropy"), .about = "share of the target that is spread over all classes"},
+    {"train.ignore_index", TRM_KEY_INT, AT(train.ce.ignore), .max = MANY, .def_text = "none",
+     ONLY("train.loss", "cross_entropy"),
+     .about = "targets of this class (padding) count neither in the loss nor in the gradient nor in their "
+              "numbers"},
     {OPTIMIZER, TRM_KEY_CHOICE, AT(train.optim.kind), .names = optimizers, .flags = TRM_KEY_SHORT,
      .def = "sgd",
      .about = "how gradients change the weights; adamw decays weights apart from the gradient; lamb: as "

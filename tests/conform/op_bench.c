@@ -173,7 +173,7 @@ static double value_of(const op_case *c, trm_arg a, int64_t i, int64_t update) {
     case TRM_ARG_T:
         if (type_of(c, a) == OP_INTS)
             return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)last_dim(&c->desc.in));
-        return normal;
+        return first_kind(c) == TRM_OP_LOSS_BCE ? (float)trm_rng_uniform(&key, (uint64_t)i) : normal;
     case TRM_ARG_W: return weight_value(c, normal);
     case TRM_ARG_RUN_VAR: return 1 + 0.5 * trm_rng_uniform(&key, (uint64_t)i);
     case TRM_ARG_M1:

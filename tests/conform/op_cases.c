@@ -145,6 +145,12 @@ static const op_family mean_squares = {
     .grads = 1, .grad = {GRAD(X, DX)},
     .uses = A(X) | A(T) | A(DX),
 };
+static const op_family binary_cross_entropy = {
+    .name = "binary cross entropy", .stages = 1, .forward = 1, .loss = true,
+    .stage = {OP(LOSS_BCE)},
+    .grads = 1, .grad = {GRAD(X, DX)},
+    .uses = A(X) | A(T) | A(DX),
+};
 static const op_family update = {
     .name = "update", .stages = 2, .forward = 2,
     .stage = {OP(SUMSQ), OP(UPDATE)},
@@ -300,6 +306,13 @@ const op_case op_small_cases[] = {
     {&cross_entropy, "tokens", D(3, S2(4, 7))},
     {&cross_entropy, "two classes", D(1, S1(2))},
     {&cross_entropy, "large logits", D(5, S1(6)), .spread = 30},
+    {&cross_entropy, "smoothed", D(5, S1(10), .smoothing = 0.1)},
+    {&cross_entropy, "smoothed to nothing", D(3, S1(3), .smoothing = 1)},
+    {&cross_entropy, "a class ignored", D(5, S2(6, 4), .ignores = true, .ignore = 2)},
+    {&cross_entropy, "smoothed, a class ignored", D(5, S2(6, 4), .smoothing = 0.3, .ignores = true, .ignore = 0)},
+    {&cross_entropy, "nobody ignored", D(3, S1(5), .ignores = true, .ignore = -100)},
+    {&binary_cross_entropy, "features", D(5, S1(7))},
+    {&binary_cross_entropy, "image, large logits", D(3, S3(2, 3, 4)), .spread = 20},
     {&mean_squares, "features", D(5, S1(3))},
     {&mean_squares, "image", D(3, S3(2, 3, 4))},
 };
@@ -372,6 +385,12 @@ const op_case op_large_cases[] = {
     {&cross_entropy, "256 classes", D(3, S2(128, 256))},
     {&cross_entropy, "256 classes, large logits", D(3, S2(16, 256)), .spread = 1000},
     {&cross_entropy, "1000 classes, eval", D(9, S1(1000)), EVAL},
+    {&cross_entropy, "256 classes, smoothed, one ignored", D(3, S2(128, 256), .smoothing = 0.1, .ignores = true, .ignore = 7)},
+    {&cross_entropy, "5 classes, half ignored, eval", D(9, S2(64, 2), .ignores = true, .ignore = 1), EVAL},
+    {&cross_entropy, "3000 classes far from zero, smoothed", D(9, S1(3000), .smoothing = 0.2), .shift = 100},
+    {&binary_cross_entropy, "80 labels", D(67, S1(80))},
+    {&binary_cross_entropy, "sure of itself", D(3, S3(3, 32, 32)), .spread = 40},
+    {&binary_cross_entropy, "image, eval", D(3, S3(3, 32, 32)), EVAL},
     {&mean_squares, "image, eval", D(3, S3(3, 32, 32)), EVAL},
     {&mean_squares, "1000 features", D(17, S1(1000))},
 

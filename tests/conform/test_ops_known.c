@@ -115,6 +115,14 @@ static const known knowns[] = {
      .in = {V(X, 10000, 0, 0, -10000), V(T, 0, 1)}, .out = {V(DX, 0, 0, 1, -1)}, .loss = 10000, .correct = 1},
     {"of equal logits the first is the answer", {OP(LOSS_CE), .n = 2, .in = S1(2)},
      .in = {V(X, 1, 1, 1, 1), V(T, 0, 1)}, .loss = 2 * 0.6931471805599453, .correct = 1},
+    /* 3.4076059644443806 - 0.7 * 1 - 0.1 * (1 + 2 + 3) */
+    {"smoothed cross entropy", {OP(LOSS_CE), .n = 1, .in = S1(3), .train = true, .smoothing = 0.3},
+     .in = {V(X, 1, 2, 3), V(T, 0)}, .out = {V(DX, 0.09003057317038046 - 0.8, 0.14472847105479764, 0.5652409557748218)}, .loss = 2.1076059644443806, .correct = 0},
+    {"an ignored class counts nowhere", {OP(LOSS_CE), .n = 3, .in = S1(3), .train = true, .ignores = true, .ignore = -1},
+     .in = {V(X, 5, 2, 3, 1, 2, 3, 7, 8, 9), V(T, -1, 0, -1)}, .out = {V(DX, 0, 0, 0, 0.09003057317038046 - 1, 0.24472847105479764, 0.6652409557748218, 0, 0, 0)}, .loss = 2.4076059644443806, .correct = 0},
+    /* (log 2 + log(1 + e^-2)) / 2 */
+    {"binary cross entropy is a mean over a sample", {OP(LOSS_BCE), .n = 1, .in = S1(2), .train = true},
+     .in = {V(X, 0, 2), V(T, 0.5, 1)}, .out = {V(DX, 0, -0.05960146101105885)}, .loss = 0.41003759580145887, .correct = 0},
     {"mean squares is a mean over a sample, a sum over samples", {OP(LOSS_MSE), .n = 2, .in = S1(2), .train = true},
      .in = {V(X, 1, 2, 3, 4), V(T, 0, 0, 3, 0)}, .out = {V(DX, 1, 2, 0, 4)}, .loss = 2.5 + 8, .correct = 0},
 

@@ -50,7 +50,7 @@ static inline void nn_set_all(const nn_model *m, void *dst, const float *src, in
 
 /* Takes the graph over.  Raw input: float64 numbers in canonical order or int32 tokens; raw target: int32 classes or float64. */
 static inline void nn_open(nn_model *m, trm_graph *g, const char *backend, trm_loss_kind loss, trm_shape y, bool tokens,
-                           trm_optim_spec optim) {
+                           trm_optim_spec optim, trm_ce_spec ce) {
     memset(m, 0, sizeof *m);
     m->g = g;
     assert_ok(trm_device_open(backend, 1, &m->d));
@@ -64,6 +64,7 @@ static inline void nn_open(nn_model *m, trm_graph *g, const char *backend, trm_l
     r->device = m->d;
     r->ranks = 1;
     r->loss = loss;
+    r->ce = ce;
     r->seed = 3;
     r->optim = optim;
     const trm_shape *x = trm_graph_shape(g, 0);

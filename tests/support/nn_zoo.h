@@ -10,6 +10,7 @@ typedef struct nn_case {
     trm_loss_kind loss;
     bool tokens;
     int64_t y;                      /* elements of a target; 0 = scalar class */
+    trm_ce_spec ce;
 } nn_case;
 
 static inline trm_graph *nn_new(int rank, int64_t a, int64_t b, int64_t c, bool tokens) {
@@ -168,19 +169,23 @@ static inline trm_graph *nn_make_mix(void) {
 }
 
 static const nn_case nn_cases[] = {
-    {"mlp", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0},
-    {"regress", nn_make_regress, TRM_LOSS_MSE, false, 3},
-    {"conv", nn_make_conv, TRM_LOSS_CROSS_ENTROPY, false, 0},
-    {"resnet", nn_make_resnet, TRM_LOSS_CROSS_ENTROPY, false, 0},
-    {"web", nn_make_web, TRM_LOSS_CROSS_ENTROPY, false, 0},
-    {"mix", nn_make_mix, TRM_LOSS_CROSS_ENTROPY, false, 0},
-    {"gpt", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6},
+    {"mlp", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"regress", nn_make_regress, TRM_LOSS_MSE, false, 3, {.smoothing = 0}},
+    {"conv", nn_make_conv, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"resnet", nn_make_resnet, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"web", nn_make_web, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"mix", nn_make_mix, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"gpt", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6, {.smoothing = 0}},
+    {"smoothed", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0.2}},
+    {"padded", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6, {.smoothing = 0.1, .ignores = true, .ignore = 3}},
+    {"some", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0, {.ignores = true, .ignore = 2}},
+    {"labels", nn_make_mlp, TRM_LOSS_BCE, false, 4, {.smoothing = 0}},
 };
 #define NN_CASES ((int)(sizeof nn_cases / sizeof *nn_cases))
 
 static inline void nn_open_case(nn_model *m, const nn_case *c, const char *backend, trm_optim_spec o) {
     trm_shape y = c->y ? trm_shape_of(1, c->y) : (trm_shape){0};
-    nn_open(m, c->make(), backend, c->loss, y, c->tokens, o);
+    nn_open(m, c->make(), backend, c->loss, y, c->tokens, o, c->ce);
 }
 
 /* Raw inputs and targets for n samples; both blocks are the caller's (trm_free). */
@@ -200,7 +205,7 @@ static inline void nn_data(const nn_model *m, const nn_case *c, int64_t n, void 
         if (m->y_is_class)
             ((int32_t *)*y)[i] = (int32_t)trm_rng_below(&k, (uint64_t)i, c->tokens ? 11 : 4);
         else
-            ((double *)*y)[i] = trm_rng_normal(&k, (uint64_t)i);
+            ((double *)*y)[i] = c->loss == TRM_LOSS_BCE ? trm_rng_uniform(&k, (uint64_t)i) : trm_rng_normal(&k, (uint64_t)i);
     }
 }
 

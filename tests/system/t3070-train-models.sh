@@ -35,10 +35,33 @@ model: {layers: [linear: 8, gelu, linear: 1]}
 train: {epochs: 3, batch: 16, loss: mse, optimizer: {type: adam, lr: 0.01}}
 YAML
 
+sed 's/loss: mse, optimizer: .*/loss: bce, optimizer: {type: rmsprop, lr: 0.001}}/' mse.yaml >bce.yaml
+cat >mix.yaml <<'YAML'
+data: {train: digits.h5, valid: valid.h5}
+model:
+  layers:
+    - conv2d: {out: 4, kernel: 3, pad: 2, dilation: 2, name: a}
+    - group_norm: 2
+    - silu
+    - concat: {from: [silu1, a, input]}
+    - max_pool: 4
+    - reshape: [21, 21]
+    - linear: 8
+    - softmax
+    - flatten
+    - linear: 10
+train: {epochs: 2, batch: 16, label_smoothing: 0.1, optimizer: {type: lamb, lr: 0.01}}
+YAML
+cat >pad.yaml <<'YAML'
+data: {train: tokens.h5, valid: tokens.h5, window: 16}
+model: {preset: gpt, layers: 1, dim: 16, heads: 2}
+train: {epochs: 2, batch: 8, micro_batches: 2, ignore_index: 1, optimizer: {type: adamw, lr: 0.001}}
+YAML
+
 valid_of() { field "runs/$1/metrics.jsonl" valid loss | tail -n 1; }
-for model in bn conv resnet gpt mse; do
+for model in bn conv resnet gpt mse bce mix pad; do
     tol=1e-5
-    grep -q adam $model.yaml && tol=5e-5
+    grep -qE 'adam|rmsprop|lamb' $model.yaml && tol=5e-5
     on 0 train $model.yaml --set run.name=$model --dump-losses one
     is "$rc" 0 "$model: one process"
     [ "$rc" = 0 ] || cat err

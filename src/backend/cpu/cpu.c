@@ -116,6 +116,7 @@ static const plan_fn families[TRM_OP_COUNT] = {
     [TRM_OP_COPY] = trm_cpu_plan_elementwise,
     [TRM_OP_LOSS_CE] = trm_cpu_plan_loss,
     [TRM_OP_LOSS_MSE] = trm_cpu_plan_loss,
+    [TRM_OP_LOSS_BCE] = trm_cpu_plan_loss,
     [TRM_OP_UPDATE] = trm_cpu_plan_update,
     [TRM_OP_SUMSQ] = trm_cpu_plan_update,
 };

@@ -29,12 +29,13 @@ trm_status trm_ref_run_LOSS_CE(trm_op *op, const trm_step *step) {
     const trm_shape *in = &op->desc.in;
     const int32_t *t = op->arg[TRM_ARG_T];
     int64_t c = in->dim[in->rank - 1], rows = trm_ref_in_count(op) / c;
+    trm_ref_ce s = {rows, c, op->desc.smoothing, op->desc.ignores, op->desc.ignore};
     trm_ref_loss sum = {0};
     for (int64_t r = 0; r < rows; r++)
-        if (t[r] < 0 || t[r] >= c)
+        if ((t[r] < 0 || t[r] >= c) && !(s.ignores && t[r] == s.ignore))
             return trm_fail(TRM_DATA, "class %d of row %lld is outside of [0, %lld)", (int)t[r], (long long)r,
                             (long long)c);
-    trm_ref_cross_entropy(rows, c, REF(X), t, REF(DX), &sum);
+    trm_ref_cross_entropy(&s, REF(X), t, REF(DX), &sum);
     add_to_tail(step, &sum);
     return TRM_OK;
 }
@@ -42,6 +43,13 @@ trm_status trm_ref_run_LOSS_CE(trm_op *op, const trm_step *step) {
 trm_status trm_ref_run_LOSS_MSE(trm_op *op, const trm_step *step) {
     trm_ref_loss sum = {0};
     trm_ref_mean_squares(op->desc.n, trm_shape_count(&op->desc.in), REF(X), REF(T), REF(DX), &sum);
+    add_to_tail(step, &sum);
+    return TRM_OK;
+}
+
+trm_status trm_ref_run_LOSS_BCE(trm_op *op, const trm_step *step) {
+    trm_ref_loss sum = {0};
+    trm_ref_binary_cross_entropy(op->desc.n, trm_shape_count(&op->desc.in), REF(X), REF(T), REF(DX), &sum);
     add_to_tail(step, &sum);
     return TRM_OK;
 }

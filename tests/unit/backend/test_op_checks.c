@@ -103,6 +103,8 @@ static const bad bads[] = {
     {"add_fwd: activation sigmoid", {OP(ADD_FWD), .n = 1, .in = S1(4), .act = TRM_ACT_SIGMOID}},
 
     {"loss_ce: in (2,3,4) wants", {OP(LOSS_CE), .n = 1, .in = S3(2, 3, 4)}},
+    {"label smoothing is 1.5 and must be in [0, 1]", {OP(LOSS_CE), .n = 1, .in = S1(3), .smoothing = 1.5}},
+    {"loss_bce: in (3) and out (2) must be equal", {OP(LOSS_BCE), .n = 1, .in = S1(3), .out = S1(2)}},
     {"raw type 99 is unknown", {OP(LOAD_X), .n = 1, .out = S1(4), .raw_type = (trm_dtype)99, .raw_stride = 4, .scale = 1}},
     {"a raw sample of float32 (4) has 16 bytes, but the next one begins after 4", {OP(LOAD_X), .n = 1, .out = S1(4), .raw_type = TRM_F32, .raw_stride = 4, .scale = 1}},
     {"scale is 0", {OP(LOAD_X), .n = 1, .out = S1(4), .raw_type = TRM_F32, .raw_stride = 16}},

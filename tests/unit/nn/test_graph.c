@@ -160,7 +160,10 @@ static void loss_must_fit(void **state) {
     assert_fault(trm_graph_check_loss(g, TRM_LOSS_CROSS_ENTROPY, &three, true, 3), TRM_JOB, "does not fit");
     assert_fault(trm_graph_check_loss(g, TRM_LOSS_CROSS_ENTROPY, &scalar, false, 0), TRM_JOB, "class labels");
     assert_ok(trm_graph_check_loss(g, TRM_LOSS_MSE, &three, false, 0));
-    assert_fault(trm_graph_check_loss(g, TRM_LOSS_MSE, &scalar, true, 3), TRM_JOB, "float targets");
+    assert_fault(trm_graph_check_loss(g, TRM_LOSS_MSE, &scalar, true, 3), TRM_JOB, "mse needs float targets");
+    assert_ok(trm_graph_check_loss(g, TRM_LOSS_BCE, &three, false, 0));
+    assert_fault(trm_graph_check_loss(g, TRM_LOSS_BCE, &scalar, true, 3), TRM_JOB, "bce needs float targets");
+    assert_fault(trm_graph_check_loss(g, TRM_LOSS_BCE, &scalar, false, 0), TRM_JOB, "does not fit");
     trm_graph_free(g);
 }
 

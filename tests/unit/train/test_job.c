@@ -153,6 +153,20 @@ static void reads_every_key(void **state) {
     trm_job_free(j);
 }
 
+static void reads_losses(void **state) {
+    (void)state;
+    trm_job *j = job_of(DATA MODEL "train: {epochs: 1, batch: 8}\n");
+    assert_true(j->train.ce.smoothing == 0);
+    assert_false(j->train.ce.ignores);
+    trm_job_free(j);
+    j = job_of(DATA MODEL "train: {epochs: 1, batch: 8, label_smoothing: 0.1, ignore_index: 0}\n");
+    assert_true(j->train.ce.smoothing == 0.1 && j->train.ce.ignores && j->train.ce.ignore == 0);
+    trm_job_free(j);
+    j = job_of(DATA MODEL "train: {epochs: 1, batch: 8, loss: bce}\n");
+    assert_int_equal(j->train.loss, TRM_LOSS_BCE);
+    trm_job_free(j);
+}
+
 static void reads_short_forms(void **state) {
     (void)state;
     trm_job *j = job_of(
@@ -251,6 +265,12 @@ static const bad_job bad_jobs[] = {
      "train.epochs is 99999999999999999999; allowed are", ""},
     {DATA MODEL "train: {epochs: 3, batch: 2000000000}\n",
      "train.batch is 2000000000; allowed are whole numbers from 1 to 1000000000", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, label_smoothing: 1.5}\n",
+     "train.label_smoothing is 1.5; allowed are numbers from 0 to 1", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, ignore_index: -100}\n",
+     "train.ignore_index is -100; allowed are whole numbers from 0", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, loss: mse, ignore_index: 1}\n",
+     "train.ignore_index is only for train.loss cross_entropy; here it is mse", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, clip: .nan}\n",
      "train.clip is .nan; allowed are numbers from 0", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, clip: inf}\n", "train.clip is inf; allowed are numbers from 0",
@@ -261,7 +281,7 @@ static const bad_job bad_jobs[] = {
     {DATA MODEL "train: {epochs: 3, batch: 6, drop_last: maybe}\n",
      "train.drop_last is maybe; allowed are true, false", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, loss: cross-entropy}\n",
-     "job.yaml:3:36: train.loss is cross-entropy; allowed are cross_entropy, mse",
+     "job.yaml:3:36: train.loss is cross-entropy; allowed are cross_entropy, mse, bce",
      "did you mean `cross_entropy`?"},
     {DATA MODEL "train: {epochs: 3, batch: 6, optimizer: adma}\n",
      "job.yaml:3:41: train.optimizer.type is adma; allowed are sgd, adam, adamw", "did you mean `adam`?"},
@@ -661,15 +681,25 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_defaults),         cmocka_unit_test(reads_every_key),
-        cmocka_unit_test(reads_short_forms),      cmocka_unit_test(names_the_run),
-        cmocka_unit_test(refuses_bad_files),      cmocka_unit_test(takes_overrides),
-        cmocka_unit_test(refuses_bad_overrides),  cmocka_unit_test(finds_files_beside_the_job_file),
-        cmocka_unit_test(writes_what_reads_back), cmocka_unit_test(does_not_depend_on_the_locale),
-        cmocka_unit_test(writes_numbers),         cmocka_unit_test(prints_a_table),
-        cmocka_unit_test(has_a_sound_table),      cmocka_unit_test(is_documented),
-        cmocka_unit_test(examples_are_good),      cmocka_unit_test(survives_cuts),
-        cmocka_unit_test(survives_changed_bytes), cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(fills_defaults),
+        cmocka_unit_test(reads_every_key),
+        cmocka_unit_test(reads_losses),
+        cmocka_unit_test(reads_short_forms),
+        cmocka_unit_test(names_the_run),
+        cmocka_unit_test(refuses_bad_files),
+        cmocka_unit_test(takes_overrides),
+        cmocka_unit_test(refuses_bad_overrides),
+        cmocka_unit_test(finds_files_beside_the_job_file),
+        cmocka_unit_test(writes_what_reads_back),
+        cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(writes_numbers),
+        cmocka_unit_test(prints_a_table),
+        cmocka_unit_test(has_a_sound_table),
+        cmocka_unit_test(is_documented),
+        cmocka_unit_test(examples_are_good),
+        cmocka_unit_test(survives_cuts),
+        cmocka_unit_test(survives_changed_bytes),
+        cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
