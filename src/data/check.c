@@ -135,8 +135,8 @@ static trm_status not_finite(const trm_dataset *d, const trm_column *c, int64_t 
     }
     trm_dims_text(index, p->rank - 1, 0, where, sizeof where);
     if (isfinite(v))
-        return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %g, which is too large for float32", path,
-                        c->name, (long long)at, where, v);
+        return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %g, which is too large for float32",
+                        path, c->name, (long long)at, where, v);
     return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %s", path, c->name, (long long)at, where,
                     isnan(v) ? "NaN"
                     : v > 0  ? "+Inf"
