@@ -59,6 +59,7 @@ typedef struct trm_job {
         int micro_batches;
         bool drop_last;
         trm_every valid_every;
+        struct { int64_t patience; double min_delta; } early_stop;  /* patience 0: none */
         trm_loss_kind loss;
         trm_ce_spec ce;
         trm_optim_spec optim;
@@ -117,6 +118,8 @@ typedef struct trm_position {
     int shuffle, drop_last;         /* trm_shuffle, bool; -1: not known */
     uint64_t fingerprint;           /* of the training set */
     double best_valid;              /* best valid loss so far, or +inf */
+    double stop_best;               /* early stop: the last loss that was less by min_delta, or +inf */
+    int64_t stale;                  /* validations since then */
 } trm_position;
 
 /* float32 host arrays in the flat spaces of the graph's table; m1, m2 may be NULL. */

@@ -131,7 +131,7 @@ static trm_status read_weights(trm_run *r, const char *from, trm_weights *w) {
     const trm_engine *e = &r->engine;
     TRM_TRY(trm_host_create(e, true, false, w));
     trm_graph_init(e->graph, (uint64_t)e->job->run.seed, w->weights, w->state);
-    r->pos.best_valid = INFINITY;
+    r->pos.best_valid = r->pos.stop_best = INFINITY;
     if (from) return read_resumed(r, from, w);
     return e->job->model_init ? trm_weights_read(e->job->model_init, e->graph, w) : TRM_OK;
 }

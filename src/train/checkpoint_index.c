@@ -38,13 +38,15 @@ static json_t *hex_json(uint64_t v) {
 }
 
 static json_t *position_json(const trm_position *p) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o}", "update",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:I}", "update",
                      (json_int_t)p->update, "epoch", (json_int_t)p->epoch, "update_in_epoch",
                      (json_int_t)p->update_in_epoch, "samples", (json_int_t)p->samples, "batch",
                      (json_int_t)p->batch, "micro_batches", (json_int_t)p->micro_batches, "seed",
                      (json_int_t)p->seed, "order_version", p->order_version, "shuffle", p->shuffle,
                      "drop_last", p->drop_last, "fingerprint", hex_json(p->fingerprint), "best_valid",
-                     isfinite(p->best_valid) ? json_real(p->best_valid) : json_null());
+                     isfinite(p->best_valid) ? json_real(p->best_valid) : json_null(), "stop_best",
+                     isfinite(p->stop_best) ? json_real(p->stop_best) : json_null(), "stale",
+                     (json_int_t)p->stale);
 }
 
 static json_t *optim_json(const trm_optim_spec *o) {
@@ -167,7 +169,7 @@ static void check_position(reader *r, const trm_position *p) {
 }
 
 static trm_position get_position(reader *r, json_t *j) {
-    json_t *best = json_object_get(j, "best_valid");
+    json_t *best = json_object_get(j, "best_valid"), *stop = json_object_get(j, "stop_best");
     return (trm_position){
         .update = get_int(r, j, "update", 0, MOST),
         .epoch = get_int(r, j, "epoch", 0, MOST),
@@ -181,6 +183,8 @@ static trm_position get_position(reader *r, json_t *j) {
         .drop_last = get_choice(r, j, "drop_last"),
         .fingerprint = get_hex(r, j, "fingerprint"),
         .best_valid = json_is_number(best) ? json_number_value(best) : INFINITY,
+        .stop_best = json_is_number(stop) ? json_number_value(stop) : INFINITY,
+        .stale = json_object_get(j, "stale") ? get_int(r, j, "stale", 0, MOST) : 0, /* as `shuffle` */
     };
 }
 

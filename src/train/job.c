@@ -195,6 +195,17 @@ static trm_status check_train(const trm_job *j) {
     return TRM_OK;
 }
 
+static trm_status check_early_stop(const trm_job *j) {
+    const bool validates = j->data.n_valid > 0 && j->train.valid_every.unit != TRM_UNIT_NEVER;
+    if (j->train.early_stop.patience > 0 && !validates)
+        return trm_yaml_fail(place_of(j, "train.early_stop.patience"),
+                             "train.early_stop needs validations: data.valid, and a train.valid_every");
+    if (j->train.early_stop.min_delta > 0 && j->train.early_stop.patience == 0)
+        return trm_yaml_fail(place_of(j, "train.early_stop.min_delta"),
+                             "train.early_stop.min_delta is given without train.early_stop.patience");
+    return TRM_OK;
+}
+
 static trm_status check_weights(const trm_job *j) {
     double sum = 0;
     for (int i = 0; i < j->balance.n_weights; i++) sum += j->balance.weights[i];
@@ -386,6 +397,7 @@ trm_status trm_job_parse(const char *path, const char *text, size_t n, const cha
     TRM_GOTO(fill_defaults(j));
     TRM_GOTO(check_presence(j));
     TRM_GOTO(check_train(j));
+    TRM_GOTO(check_early_stop(j));
     TRM_GOTO(check_weights(j));
     finish_loss(j);
     TRM_GOTO(finish_data(j));

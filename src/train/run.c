@@ -163,7 +163,14 @@ static trm_status one_update(trm_run *r) {
 
 /* ---- the boundary ---- */
 
-static bool is_over(const trm_run *r) { return r->pos.update >= r->total; }
+/* Early stop: have validations brought nothing for long enough? The same on all ranks, as their loss is. */
+static bool is_stale(const trm_run *r) {
+    const int64_t patience = r->engine.job->train.early_stop.patience;
+    return patience > 0 && r->pos.stale >= patience;
+}
+
+static bool is_done(const trm_run *r) { return r->pos.update >= r->total; }
+static bool is_over(const trm_run *r) { return is_done(r) || is_stale(r); }
 static bool epoch_ends(const trm_run *r) { return r->pos.update_in_epoch == 0; }
 
 static bool is_due(const trm_run *r, trm_every every) {
@@ -175,11 +182,22 @@ static bool is_due(const trm_run *r, trm_every every) {
     return false;
 }
 
+static void count_stale(trm_run *r) {
+    trm_position *p = &r->pos;
+    if (r->valid.loss < p->stop_best - r->engine.job->train.early_stop.min_delta) {
+        p->stop_best = r->valid.loss;
+        p->stale = 0;
+    } else {
+        p->stale++;
+    }
+}
+
 static trm_status validate(trm_run *r, bool *is_best) {
     const trm_job *j = r->engine.job;
     TRM_TRY(trm_engine_share_state(&r->engine));
     TRM_TRY(trm_run_alone(r, trm_exam_run(&r->engine, &r->exam, &r->valid)));
     r->valid_is_new = true;
+    count_stale(r);
     *is_best = r->valid.loss < r->pos.best_valid;
     if (*is_best) r->pos.best_valid = r->valid.loss;
     *is_best = *is_best && j->checkpoint.best && j->checkpoint.every.unit != TRM_UNIT_NEVER;
@@ -206,6 +224,10 @@ static trm_status boundary(trm_run *r) {
     r->valid_is_new = false;
     if (ends) TRM_TRY(flush_notes(r));
     if (r->has_exam && is_due(r, r->engine.job->train.valid_every)) TRM_TRY(validate(r, &is_best));
+    if (!ends && is_over(r)) {
+        ends = true;
+        TRM_TRY(flush_notes(r));
+    }
     if (r->valid_is_new && !ends) trm_progress_valid(r);
     if (ends) TRM_TRY(close_epoch(r));
     bool stop = r->stop && !is_over(r);
@@ -233,12 +255,28 @@ static trm_status check_applied(const trm_run *r) {
     return TRM_NUMERIC;
 }
 
+static void say_nothing_to_do(const trm_run *r) {
+    if (is_done(r))
+        trm_run_say(&r->engine, "nothing to do: all %lld updates are done", (long long)r->pos.update);
+    else
+        trm_run_say(&r->engine, "nothing to do: the run was ended by train.early_stop at update %lld",
+                    (long long)r->pos.update);
+}
+
+static void say_early_stop(const trm_run *r) {
+    const trm_position *p = &r->pos;
+    trm_run_say(&r->engine, "early stop at update %lld: %lld validation%s brought no loss below %.6g",
+                (long long)p->update, (long long)p->stale, p->stale == 1 ? "" : "s",
+                p->stop_best - r->engine.job->train.early_stop.min_delta);
+}
+
 static trm_status train(trm_run *r) {
     if (is_over(r)) {
-        trm_run_say(&r->engine, "nothing to do: all %lld updates are done", (long long)r->pos.update);
+        say_nothing_to_do(r);
         return TRM_OK;
     }
     trm_status status = loop(r);
+    if (status == TRM_OK && !is_done(r)) say_early_stop(r);
     if (status == TRM_OK) status = check_applied(r);
     trm_metric_end(r, status);
     /* What all know of ends in order: nothing stays under way. */

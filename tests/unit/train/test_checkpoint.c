@@ -89,7 +89,9 @@ static const char *write_step(fixture *f, int64_t update) {
                       .seed = -7,
                       .order_version = 1,
                       .fingerprint = 0xFEDCBA9876543210u,
-                      .best_valid = 0.1};
+                      .best_valid = 0.1,
+                      .stop_best = 0.2,
+                      .stale = 3};
     assert_ok(trm_checkpoint_write(f->folder, f->graph, &f->w, &p, &adam, NULL, path));
     return path;
 }
@@ -128,7 +130,8 @@ static void reads_back(void **state) {
     assert_int_equal(p.seed, -7);
     assert_int_equal(p.samples, 96);
     assert_true(p.fingerprint == 0xFEDCBA9876543210u);
-    assert_true(p.best_valid == 0.1);
+    assert_true(p.best_valid == 0.1 && p.stop_best == 0.2);
+    assert_int_equal(p.stale, 3);
     assert_int_equal(o.kind, TRM_OPT_ADAM);
     assert_true(o.beta2 == 0.999);
 }

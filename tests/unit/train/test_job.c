@@ -167,6 +167,20 @@ static void reads_losses(void **state) {
     trm_job_free(j);
 }
 
+#define VALID "data: {train: a.h5, valid: v.h5}\n"
+
+static void reads_early_stop(void **state) {
+    (void)state;
+    trm_job *j = job_of(VALID MODEL "train: {epochs: 1, batch: 8, early_stop: 3}\n");
+    assert_int_equal(j->train.early_stop.patience, 3);
+    assert_true(j->train.early_stop.min_delta == 0);
+    trm_job_free(j);
+    j = job_of(VALID MODEL "train: {epochs: 1, batch: 8, early_stop: {patience: 2, min_delta: 0.01}}\n");
+    assert_int_equal(j->train.early_stop.patience, 2);
+    assert_true(j->train.early_stop.min_delta == 0.01);
+    trm_job_free(j);
+}
+
 static void reads_short_forms(void **state) {
     (void)state;
     trm_job *j = job_of(
@@ -265,6 +279,12 @@ static const bad_job bad_jobs[] = {
      "train.epochs is 99999999999999999999; allowed are", ""},
     {DATA MODEL "train: {epochs: 3, batch: 2000000000}\n",
      "train.batch is 2000000000; allowed are whole numbers from 1 to 1000000000", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, early_stop: 2}\n",
+     "train.early_stop needs validations: data.valid", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, early_stop: 0}\n",
+     "train.early_stop.patience is 0; allowed are", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, early_stop: {min_delta: 1}}\n", "min_delta is given without",
+     ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, label_smoothing: 1.5}\n",
      "train.label_smoothing is 1.5; allowed are numbers from 0 to 1", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, ignore_index: -100}\n",
@@ -681,25 +701,16 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_defaults),
-        cmocka_unit_test(reads_every_key),
-        cmocka_unit_test(reads_losses),
-        cmocka_unit_test(reads_short_forms),
-        cmocka_unit_test(names_the_run),
-        cmocka_unit_test(refuses_bad_files),
-        cmocka_unit_test(takes_overrides),
-        cmocka_unit_test(refuses_bad_overrides),
-        cmocka_unit_test(finds_files_beside_the_job_file),
-        cmocka_unit_test(writes_what_reads_back),
-        cmocka_unit_test(does_not_depend_on_the_locale),
-        cmocka_unit_test(writes_numbers),
-        cmocka_unit_test(prints_a_table),
-        cmocka_unit_test(has_a_sound_table),
-        cmocka_unit_test(is_documented),
-        cmocka_unit_test(examples_are_good),
-        cmocka_unit_test(survives_cuts),
-        cmocka_unit_test(survives_changed_bytes),
-        cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(fills_defaults),         cmocka_unit_test(reads_every_key),
+        cmocka_unit_test(reads_losses),           cmocka_unit_test(reads_early_stop),
+        cmocka_unit_test(reads_short_forms),      cmocka_unit_test(names_the_run),
+        cmocka_unit_test(refuses_bad_files),      cmocka_unit_test(takes_overrides),
+        cmocka_unit_test(refuses_bad_overrides),  cmocka_unit_test(finds_files_beside_the_job_file),
+        cmocka_unit_test(writes_what_reads_back), cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(writes_numbers),         cmocka_unit_test(prints_a_table),
+        cmocka_unit_test(has_a_sound_table),      cmocka_unit_test(is_documented),
+        cmocka_unit_test(examples_are_good),      cmocka_unit_test(survives_cuts),
+        cmocka_unit_test(survives_changed_bytes), cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
