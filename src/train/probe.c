@@ -113,8 +113,8 @@ trm_status trm_probe_alike(const trm_engine *e, bool *alike) {
     cpu_name(cpu, sizeof cpu);
     snprintf(mine, sizeof mine, "%.90s %s", e->device->about, cpu);
     char *all = trm_alloc_array((size_t)e->ranks, sizeof mine, "names of devices");
-    TRM_TRY(trm_comm_agree(e->comm, all ? TRM_OK : TRM_MEMORY));
-    trm_status status = trm_comm_allgather(e->comm, mine, sizeof mine, all);
+    trm_status status = trm_comm_agree(e->comm, all ? TRM_OK : TRM_MEMORY);
+    if (status == TRM_OK) status = trm_comm_allgather(e->comm, mine, sizeof mine, all);
     *alike = true;
     for (int r = 1; status == TRM_OK && r < e->ranks; r++)
         if (memcmp(all, all + (size_t)r * sizeof mine, sizeof mine) != 0) *alike = false;

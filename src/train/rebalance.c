@@ -165,11 +165,12 @@ static trm_status probe(trm_run *r, double *weights, bool *known) {
     const trm_job *j = e->job;
     bool wanted = j->balance.mode == TRM_BALANCE_STATIC && j->balance.n_weights < 0, alike = true;
     *known = false;
+    if (e->ranks == 1) return TRM_OK;
     if (j->balance.mode == TRM_BALANCE_HYBRID) {
         TRM_TRY(trm_probe_alike(e, &alike));
         wanted = !alike;
     }
-    if (!wanted || e->ranks == 1) return TRM_OK;
+    if (!wanted) return TRM_OK;
     TRM_TRY(trm_probe_speeds(e, trm_splits_total(r), weights));
     *known = true;
     return TRM_OK;
