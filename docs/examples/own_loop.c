@@ -26,12 +26,12 @@ typedef struct loop {
     trm_graph *graph;
     trm_device *device;
     trm_shares shares;
-    void *weights, *moments, *state;    /* device floats */
+    void *weights, *moments, *state; /* device floats */
     trm_comm_buffer *grads, *small;
     trm_parallel_talk *talk;
     trm_runner *runner;
     trm_feed *feed;
-    int program, last;                  /* of a whole batch, of what is left at the end of an epoch */
+    int program, last; /* of a whole batch, of what is left at the end of an epoch */
 } loop;
 
 /* Every fault is a sentence of the rank that met it; here it ends all ranks. */
@@ -110,8 +110,14 @@ static void plan(loop *l) {
                             .rank = l->rank,
                             .talk = trm_parallel_talk_table(l->talk),
                             .loss = TRM_LOSS_CROSS_ENTROPY,
-                            .load = {.x_type = d->x_type, .y_type = d->y_type, .x_hwc = d->x_hwc, .x_stride = d->x_stride,
-                                     .y_stride = d->y_stride, .y = d->y, .y_is_class = true, .scale = 1.0 / 255},
+                            .load = {.x_type = d->x_type,
+                                     .y_type = d->y_type,
+                                     .x_hwc = d->x_hwc,
+                                     .x_stride = d->x_stride,
+                                     .y_stride = d->y_stride,
+                                     .y = d->y,
+                                     .y_is_class = true,
+                                     .scale = 1.0 / 255},
                             .optim = {.kind = TRM_OPT_SGD, .momentum = 0.9},
                             .seed = 1,
                             .weights = l->weights,
@@ -136,7 +142,12 @@ static void cut(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *c
 /* ---- the loop is yours ---------------------------------------------------------------------- */
 
 static void train(loop *l) {
-    trm_feed_spec spec = {.shuffle = TRM_SHUFFLE_EXACT, .seed = 1, .batch = l->batch, .micro_batches = 1, .cut = cut, .cut_ctx = l};
+    trm_feed_spec spec = {.shuffle = TRM_SHUFFLE_EXACT,
+                          .seed = 1,
+                          .batch = l->batch,
+                          .micro_batches = 1,
+                          .cut = cut,
+                          .cut_ctx = l};
     must(trm_feed_open(l->data, &spec, &l->feed));
     int64_t per_epoch = trm_feed_updates_per_epoch(l->feed), update = 0;
     for (int64_t epoch = 0; epoch < l->epochs; epoch++) {
@@ -145,15 +156,21 @@ static void train(loop *l) {
             trm_slot slot;
             trm_step_result result;
             must(trm_feed_next(l->feed, &slot, NULL));
-            trm_step step = {.update = ++update, .lr = 0.02, .x_raw = slot.x_raw, .y_raw = slot.y_raw, .sample = slot.sample};
-            must(trm_runner_step(l->runner, slot.batch == l->batch ? l->program : l->last, &step, false, &result));
+            trm_step step = {.update = ++update,
+                             .lr = 0.02,
+                             .x_raw = slot.x_raw,
+                             .y_raw = slot.y_raw,
+                             .sample = slot.sample};
+            must(trm_runner_step(l->runner, slot.batch == l->batch ? l->program : l->last, &step, false,
+                                 &result));
             trm_feed_release(l->feed, &slot);
             loss += result.loss * result.count;
             count += result.count;
             correct += result.correct;
         }
         if (l->rank == 0)
-            printf("epoch %lld: loss %.6f, accuracy %.2f %%\n", (long long)epoch + 1, loss / count, 100 * correct / count);
+            printf("epoch %lld: loss %.6f, accuracy %.2f %%\n", (long long)epoch + 1, loss / count,
+                   100 * correct / count);
     }
 }
 
@@ -174,7 +191,10 @@ static void close_all(loop *l) {
 }
 
 int main(int argc, char **argv) {
-    loop l = {.epochs = argc > 2 ? atoll(argv[2]) : 2, .batch = argc > 3 ? atoll(argv[3]) : 64, .program = -1, .last = -1};
+    loop l = {.epochs = argc > 2 ? atoll(argv[2]) : 2,
+              .batch = argc > 3 ? atoll(argv[3]) : 64,
+              .program = -1,
+              .last = -1};
     int level;
     if (argc < 2 || argc > 4 || l.epochs < 1 || l.batch < 1) {
         fprintf(stderr, "usage: own_loop FILE.h5 [EPOCHS (2)] [BATCH (64)]\n");

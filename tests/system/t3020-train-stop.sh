@@ -5,7 +5,7 @@
 make_data
 write_job j
 sed -i 's/epochs: 2/updates: 2500/' j.yaml
-long="--set checkpoint.every=never --set data.valid=[]"
+long="--set balance.mode=off --set checkpoint.every=never --set data.valid=[]"
 tail_of() { awk -v from="$2" '$1 > from' "$1"; }
 # Waits until the run has done some updates.
 wait_for_updates() {
