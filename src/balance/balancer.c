@@ -23,7 +23,7 @@ typedef enum misuse { MISUSE_NONE, MISUSE_TWICE, MISUSE_ALONE, MISUSE_INSIDE } m
 
 /* Sums over the iterations of a block. */
 typedef struct block {
-    double wall, compute, cpu;
+    double wall, compute, cpu, delay;
 } block;
 
 /* What a rank tells the others at the end of a window. */
@@ -55,7 +55,7 @@ struct trm_balancer {
     int blocks;                     /* whole blocks of `mine` */
     int64_t block_iterations, open_iterations;
     block open, now; /* the block, the iteration that go on */
-    double wall_from, begin_wall, begin_cpu;
+    double wall_from, delay_from, begin_wall, begin_cpu;
     bool inside;
     int64_t moves;
 };
@@ -194,6 +194,7 @@ static trm_status open_parts(trm_balancer *b) {
     b->span = b->spec.every;
     open_window(b, 1);
     b->wall_from = trm_now();
+    b->delay_from = trm_thread_delay();
     return TRM_OK;
 }
 
@@ -258,6 +259,7 @@ static void add_block(block *to, const block *from) {
     to->wall += from->wall;
     to->compute += from->compute;
     to->cpu += from->cpu;
+    to->delay += from->delay;
 }
 
 /* Two neighbours become one: a window of any length is told in few blocks.  It happens in the same iteration on
@@ -282,6 +284,7 @@ static void close_block(trm_balancer *b) {
 static void close_iteration(trm_balancer *b) {
     if (b->inside) b->mine.misuse = MISUSE_INSIDE;
     b->now.wall = trm_now() - b->wall_from;
+    b->now.delay = trm_thread_delay() - b->delay_from;
     b->iteration++;
     b->since++;
     if (b->skip > 0) {
@@ -344,7 +347,7 @@ static void fill_window(trm_balancer *b) {
         for (int r = 0; r < b->spec.ranks; r++) {
             const block *one = &b->all[r].block[i];
             wall += one->wall / b->spec.ranks;
-            b->measure[r] = (trm_measure){.compute = one->compute, .cpu = one->cpu};
+            b->measure[r] = (trm_measure){.compute = one->compute, .cpu = one->cpu, .delay = one->delay};
         }
         trm_window_add(&b->window, wall, b->measure);
     }
@@ -530,6 +533,7 @@ trm_status trm_balancer_step(trm_balancer *b) {
         status = check_misuse(0, (misuse)b->mine.misuse);
     else if (!b->spec.off && b->since >= b->span)
         status = end_window(b);
-    b->wall_from = trm_now(); /* what a decision takes is no part of an iteration */
+    b->wall_from = trm_now();
+    b->delay_from = trm_thread_delay(); /* what a decision takes is no part of an iteration */
     return status;
 }
