@@ -50,7 +50,6 @@ static trm_status change(trm_run *r, int64_t first, const int64_t *counts) {
     double begun = trm_now();
     TRM_TRY(trm_splits_change(r, first, counts));
     r->balance.cost = trm_now() - begun;
-    r->balance.moves++;
     return TRM_OK;
 }
 

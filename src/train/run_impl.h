@@ -212,7 +212,6 @@ typedef struct trm_rebalance {
     int64_t *word;                  /* [1 + ranks]: rank 0's decision on its way to all */
     trm_moves replay;
     int64_t next;                   /* of replay */
-    int64_t moves;                  /* done so far */
 } trm_rebalance;
 /* First shares, by mode, measurement and records; opens splits.  `from`: the checkpoint folder that is gone on with, or NULL.
  * Collective, agreed. */
