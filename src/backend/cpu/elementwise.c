@@ -63,7 +63,7 @@ static trm_status add_run(trm_op *op, const trm_step *step) {
     return TRM_OK;
 }
 
-static void copy_or_add(trm_op *op, const float *from, float *to, bool accumulate) {
+static void copy_or_add(const trm_op *op, const float *from, float *to, bool accumulate) {
     const map_state *s = op->state;
     const trm_kernels *k = trm_cpu_kernels(op->device);
     if (accumulate)
@@ -89,59 +89,40 @@ static trm_status copy_run(trm_op *op, const trm_step *step) {
 /* One pixel or one channel lies the same in both orders. */
 static bool same_order(const map_state *s) { return s->channels == 1 || s->pixels == 1; }
 
+/* n matrices of rows x columns, turned. */
+static trm_status turn(const trm_op *op, trm_arg from, trm_arg to, int64_t rows, int64_t columns, bool add) {
+    const float *x = op->arg[from];
+    float *y = op->arg[to];
+    if (same_order(op->state))
+        copy_or_add(op, x, y, add);
+    else
+        trm_cpu_kernels(op->device)->transpose(x, y, op->desc.n, rows, columns, add, op->device->threads);
+    return TRM_OK;
+}
+
 static trm_status flatten_fwd_run(trm_op *op, const trm_step *step) {
     (void)step;
     const map_state *s = op->state;
-    const float *x = op->arg[TRM_ARG_X];
-    float *y = op->arg[TRM_ARG_Y];
-    if (same_order(s))
-        copy_or_add(op, x, y, false);
-    else
-        trm_cpu_kernels(op->device)
-            ->transpose(x, y, op->desc.n, s->pixels, s->channels, false, op->device->threads);
-    return TRM_OK;
+    return turn(op, TRM_ARG_X, TRM_ARG_Y, s->pixels, s->channels, false);
 }
 
 static trm_status flatten_bwd_run(trm_op *op, const trm_step *step) {
     (void)step;
     const map_state *s = op->state;
-    const float *dy = op->arg[TRM_ARG_DY];
-    float *dx = op->arg[TRM_ARG_DX];
-    bool add = op->desc.accumulate;
-    if (same_order(s))
-        copy_or_add(op, dy, dx, add);
-    else
-        trm_cpu_kernels(op->device)
-            ->transpose(dy, dx, op->desc.n, s->channels, s->pixels, add, op->device->threads);
-    return TRM_OK;
+    return turn(op, TRM_ARG_DY, TRM_ARG_DX, s->channels, s->pixels, op->desc.accumulate);
 }
 
 /* The way back, for a sample that becomes an image. */
 static trm_status unflatten_fwd_run(trm_op *op, const trm_step *step) {
     (void)step;
     const map_state *s = op->state;
-    const float *x = op->arg[TRM_ARG_X];
-    float *y = op->arg[TRM_ARG_Y];
-    if (same_order(s))
-        copy_or_add(op, x, y, false);
-    else
-        trm_cpu_kernels(op->device)
-            ->transpose(x, y, op->desc.n, s->channels, s->pixels, false, op->device->threads);
-    return TRM_OK;
+    return turn(op, TRM_ARG_X, TRM_ARG_Y, s->channels, s->pixels, false);
 }
 
 static trm_status unflatten_bwd_run(trm_op *op, const trm_step *step) {
     (void)step;
     const map_state *s = op->state;
-    const float *dy = op->arg[TRM_ARG_DY];
-    float *dx = op->arg[TRM_ARG_DX];
-    bool add = op->desc.accumulate;
-    if (same_order(s))
-        copy_or_add(op, dy, dx, add);
-    else
-        trm_cpu_kernels(op->device)
-            ->transpose(dy, dx, op->desc.n, s->pixels, s->channels, add, op->device->threads);
-    return TRM_OK;
+    return turn(op, TRM_ARG_DY, TRM_ARG_DX, s->pixels, s->channels, op->desc.accumulate);
 }
 
 /* ---- rows of channels: softmax, concat ----------------------------------------------- */
