@@ -122,7 +122,10 @@ static trm_status read_record(reader *r, const json_t *j) {
     const char *kind = json_string_value(json_object_get(j, "kind"));
     if (!kind) return refuse(r, "a record without a kind");
     if (!strcmp(kind, "run")) return read_run(r, j);
-    return strcmp(kind, "balance") ? TRM_OK : read_balance(r, j);
+    if (strcmp(kind, "balance") != 0) return TRM_OK;
+    /* A replay moves what an earlier run decided, and measures nothing. */
+    const char *verdict = json_string_value(json_object_get(j, "verdict"));
+    return verdict && !strcmp(verdict, "replay") ? TRM_OK : read_balance(r, j);
 }
 
 static trm_status read_lines(reader *r, const char *text, size_t n) {

@@ -110,6 +110,12 @@ sed 's/\[4,4\]/[4,4,4]/' run/metrics.jsonl >old/metrics.jsonl
 fails 'old/metrics.jsonl:2: .*not one share of each rank' "shares for other ranks" old
 sed '3s/.*/rubbish/' run/metrics.jsonl >old/metrics.jsonl
 fails 'old/metrics.jsonl:3: no JSON object' "rubbish between records" old
+mkdir replay
+cat >replay/metrics.jsonl <<'J'
+{"kind":"run","v":1,"update":0,"updates":60,"updates_per_epoch":20,"ranks":2,"batch":16,"micro_batches":1,"shares":[8,8]}
+{"kind":"balance","v":1,"update":5,"epoch":1,"verdict":"replay","moved":true,"first_update":5,"shares":[4,12]}
+J
+fails 'replay/metrics.jsonl holds no records of balancing' "a replay measures nothing" replay
 head -c 100000 /dev/urandom >rubbish.csv
 fails 'rubbish.csv' "rubbish as a trace" --trace rubbish.csv
 printf '1,2\n3\n' >short.csv
