@@ -84,4 +84,7 @@ void ui_fault(trm_status s);
 /* Exit code with regard to what could not be written. */
 int ui_end(int code);
 
+/* The last call of main: `code`, and where that is not 0 it keeps mpirun from dallying. */
+int cli_leave(int code);
+
 #endif

@@ -144,5 +144,5 @@ int main(int argc, char **argv) {
         ui_fault(status);
     else if (status != TRM_OK)
         trm_sleep(0.5);
-    return ui_end(trm_status_exit_code(status));
+    return cli_leave(ui_end(trm_status_exit_code(status)));
 }

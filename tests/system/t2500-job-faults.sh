@@ -44,6 +44,19 @@ printf '%s\n' "${good/batch: 8/batch: 0}" >job.yaml
 ranks 3 "$TRIREME" train job.yaml >out 2>err
 is "$(grep -c 'train.batch is 0' err)" 1 "three ranks say it once"
 
+# The launcher is gone within a second too: it takes a tenth of that, and two seconds where nobody wakes it.
+millis() { # COMMAND...
+    local begin
+    begin=$(date +%s%N)
+    "$@" >out 2>err
+    echo $((($(date +%s%N) - begin) / 1000000))
+}
+for n in 1 2 3; do
+    idle=$(millis ranks $n true)
+    took=$(millis ranks $n "$TRIREME" train job.yaml)
+    [ $((took - idle)) -le 1000 ]; ok $? "a fault on $n ranks ends within 1 s"
+done
+
 # A job file of another folder finds the data beside it.
 mkdir sub && mv digits.h5 sub && printf '%s\n' "${good/a.h5/digits.h5}" >sub/job.yaml
 "$TRIREME" check sub/job.yaml >out 2>err
