@@ -7,6 +7,7 @@
  *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
  *   order.c    order of an epoch                           feed.c    ring of ready slots
  *   describe.c what is in a file                           import.c, synth.c   make data sets
+ *   picture.c  PNG and JPEG -> pixels, scaled and cropped
  */
 #ifndef TRIREME_DATA_IMPL_H
 #define TRIREME_DATA_IMPL_H
@@ -15,6 +16,7 @@
 
 #define TRM_MIB ((size_t)1 << 20)
 #define TRM_GIB ((size_t)1 << 30)
+#define TRM_DEFLATE_MOST 1040       /* deflate cannot shrink more than 1032 times */
 
 /* ---- files.c -------------------------------------------------------------------------- */
 
@@ -312,6 +314,26 @@ trm_status trm_fingerprint(trm_dataset *d);
 
 /* 64-bit sum of bytes, fast; not for fingerprints that are kept. */
 uint64_t trm_sum64(const void *bytes, size_t n);
+
+/* ---- picture.c: PNG and JPEG ----------------------------------------------------------- */
+
+/* A picture in memory, rows of pixels (H,W,C), 8 bits a value.  Starts as {0}; its buffer grows and is used again. */
+typedef struct trm_picture {
+    int64_t h, w;
+    int c;                          /* 1 grey; 3 red, green, blue */
+    unsigned char *bytes;
+    size_t cap;
+    void *jpeg;                     /* the decoder, once it was needed */
+} trm_picture;
+/* h, w, c from the head of a file's bytes; no pixels.  All sentences: TRM_DATA, without a name before them. */
+trm_status trm_picture_look(const void *bytes, size_t n, trm_picture *out);
+/* The pixels with want_c channels, 1 or 3; 0: as stored.  Alpha is left out. */
+trm_status trm_picture_decode(const void *bytes, size_t n, int want_c, trm_picture *out);
+/* The largest part of the shape h x w, from the middle, scaled to it (bilinear, averaged where it gets smaller). */
+trm_status trm_picture_fit(const trm_picture *p, int64_t h, int64_t w, trm_picture *out);
+/* (H,W,C) -> (C,H,W) */
+void trm_picture_planes(const trm_picture *p, unsigned char *dst);
+void trm_picture_free(trm_picture *p);
 
 /* ---- order.c --------------------------------------------------------------------------- */
 
