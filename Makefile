@@ -51,7 +51,7 @@ BIN := $(OUT)/trireme
 # ---- what the machine has ----------------------------------------------------------------------
 
 # Probed once and cached; probed again when the probe or one of these words changes.
-PROBE_ARGS := CC=$(CC) MPICC=$(MPICC) DNNL_PREFIX=$(DNNL_PREFIX)
+PROBE_ARGS := CC="$(CC)" MPICC="$(MPICC)" DNNL_PREFIX="$(DNNL_PREFIX)"
 NEEDS_PROBE := $(if $(filter-out clean help lint format,$(or $(MAKECMDGOALS),all)),yes)
 ifdef NEEDS_PROBE
 $(shell mkdir -p $(OUT); echo '$(PROBE_ARGS)' | cmp -s - $(OUT)/probe.args || echo '$(PROBE_ARGS)' >$(OUT)/probe.args)

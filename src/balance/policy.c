@@ -29,6 +29,7 @@ typedef struct rank_state {
 struct trm_policy {
     trm_policy_spec spec;
     int64_t *cap, *now, *before, *best; /* before: the shares that the last move left */
+    int64_t *even;                      /* equal shares */
     trm_speed *speed;
     rank_state *rank;
     double threshold;     /* doubles with each rollback */
@@ -76,9 +77,10 @@ static trm_status alloc_policy(trm_policy *p) {
     p->now = trm_alloc_array(n, sizeof *p->now, "a policy");
     p->before = trm_alloc_array(n, sizeof *p->before, "a policy");
     p->best = trm_alloc_array(n, sizeof *p->best, "a policy");
+    p->even = trm_alloc_array(n, sizeof *p->even, "a policy");
     p->speed = trm_alloc_array(n, sizeof *p->speed, "a policy");
     p->rank = trm_alloc_array(n, sizeof *p->rank, "a policy");
-    if ((p->spec.cap && !p->cap) || !p->now || !p->before || !p->best || !p->speed || !p->rank)
+    if ((p->spec.cap && !p->cap) || !p->now || !p->before || !p->best || !p->even || !p->speed || !p->rank)
         return TRM_MEMORY;
     return TRM_OK;
 }
@@ -95,6 +97,7 @@ trm_status trm_policy_open(const trm_policy_spec *spec, const int64_t *counts, t
     for (int r = 0; r < spec->ranks; r++) {
         if (p->cap) p->cap[r] = spec->cap[r];
         p->now[r] = p->before[r] = counts[r];
+        p->even[r] = trm_cut(spec->total, spec->ranks, r + 1) - trm_cut(spec->total, spec->ranks, r);
         p->speed[r].each = INFINITY;
     }
     p->spec.cap = p->cap;
@@ -113,6 +116,7 @@ void trm_policy_free(trm_policy *p) {
     trm_free(p->now);
     trm_free(p->before);
     trm_free(p->best);
+    trm_free(p->even);
     trm_free(p->speed);
     trm_free(p->rank);
     trm_free(p);
@@ -229,6 +233,18 @@ static bool failed(const trm_policy *p, const trm_policy_seen *seen, const trm_d
 /* Noise raises the threshold, but not beyond twice: a move that was none of a gain is undone. */
 static double gate(const trm_policy *p, const trm_policy_seen *seen) {
     return fmin(fmax(p->threshold, noise_of(p, seen)), 2 * p->threshold);
+}
+
+/* One window tells a rank's speed to a few percent only.  Ranks that are alike within the threshold get equal shares, which
+ * no error of measuring can skew, where that is worth a move. */
+static void prefer_even(trm_policy *p, const trm_policy_seen *seen, double rest) {
+    for (int r = 0; p->cap && r < p->spec.ranks; r++)
+        if (p->even[r] > p->cap[r]) return;
+    double now = trm_balance_makespan(p->spec.ranks, p->speed, p->now), least = gate(p, seen) * (now + rest);
+    double even = trm_balance_makespan(p->spec.ranks, p->speed, p->even);
+    double best = trm_balance_makespan(p->spec.ranks, p->speed, p->best);
+    if (even - best < least && now - even >= least)
+        memcpy(p->best, p->even, (size_t)p->spec.ranks * sizeof *p->best);
 }
 
 /* A rank from which work was just taken is fast again: it had been slow for a moment only. */
@@ -356,6 +372,7 @@ trm_status trm_policy_decide(trm_policy *p, const trm_policy_seen *seen, trm_dec
     p->worse = span > 1.1 * p->forecast; /* never, where there is none */
     learn(p, seen);
     TRM_TRY(trm_balance_shares(p->spec.ranks, p->speed, p->cap, p->spec.total, p->now, p->best));
+    prefer_even(p, seen, rest);
     *out = (trm_decision){.counts = p->now, .speed = p->speed, .promised = NAN, .brought = NAN};
     out->error = p->forecast / span - 1;
     out->now = trm_balance_makespan(p->spec.ranks, p->speed, p->now);

@@ -168,6 +168,39 @@ static void a_recovered_rank_gets_its_work_back_slowly(void **state) {
     trm_policy_free(w.policy);
 }
 
+/* Measured one way or the other by a few percent: what comes back are equal shares, not the error. */
+static void ranks_alike_get_equal_shares_again(void **state) {
+    (void)state;
+    for (int error = -4; error <= 4; error++) {
+        world w;
+        open_world(&w, 2, 384, usual());
+        turn(&w);
+        w.each[1] = 0.002;
+        for (int i = 0; i < 4; i++) turn(&w);
+        assert_true(w.n[1] < 140);
+        for (int i = 0; i < 4; i++) {
+            w.each[1] = 0.001 * (1 + 0.01 * error);
+            turn(&w);
+        }
+        assert_int_equal(w.n[0], 192);
+        assert_int_equal(w.n[1], 192);
+        trm_policy_free(w.policy);
+    }
+}
+
+/* Ranks that differ by more than the threshold keep their own shares. */
+static void ranks_unlike_do_not(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 2, 384, usual());
+    for (int i = 0; i < 4; i++) {
+        w.each[1] = 0.00125;
+        turn(&w);
+    }
+    assert_in_range(w.n[1], 168, 174);
+    trm_policy_free(w.policy);
+}
+
 static void a_cooldown_follows_a_move(void **state) {
     (void)state;
     world w;
@@ -387,6 +420,8 @@ int main(void) {
         cmocka_unit_test(equal_ranks_never_move),
         cmocka_unit_test(a_slow_rank_sheds_at_once),
         cmocka_unit_test(a_recovered_rank_gets_its_work_back_slowly),
+        cmocka_unit_test(ranks_alike_get_equal_shares_again),
+        cmocka_unit_test(ranks_unlike_do_not),
         cmocka_unit_test(a_cooldown_follows_a_move),
         cmocka_unit_test(small_gains_do_not_move),
         cmocka_unit_test(a_move_has_to_pay),
