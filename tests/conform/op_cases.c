@@ -416,6 +416,7 @@ const op_case op_large_cases[] = {
     {&load_x, "f32 chw, scale", D(5, {0}, .out = S3(5, 3, 4), RAW(F32), .scale = -2.5, .raw_stride = 240)},
     {&load_x, "f32 hwc, per channel", D(5, {0}, .out = S3(3, 11, 4), RAW(F32), .raw_hwc = true, .scale = 1, .raw_stride = 528, NORM3)},
     {&load_x, "f64 features", D(5, {0}, .out = S1(17), RAW(F64), .scale = 1, .raw_stride = 136, NORM1(-0.3, 2))},
+    {&load_x, "f32 features, each in its own way", D(5, {0}, .out = S1(3), RAW(F32), .scale = 1, .raw_stride = 12, NORM3)},
     {&load_x, "f64 sequence", D(3, {0}, .out = S2(5, 4), RAW(F64), .scale = 1, .raw_stride = 160)},
     {&load_x, "i8, u16, u32 ...: i8", D(3, {0}, .out = S1(9), RAW(I8), .scale = 0.5, .raw_stride = 9)},
     {&load_x, "u16 features", D(3, {0}, .out = S1(9), RAW(U16), .scale = 0.5, .raw_stride = 18)},

@@ -83,6 +83,8 @@ static const known knowns[] = {
      .raw = (const unsigned char[]){1, 10, 2, 20, 3, 30}, .out = {V(Y, 1, 10, 2, 20, 3, 30)}},
     {"a load scales, then takes the mean, then divides", {OP(LOAD_Y), .n = 2, .out = S1(1), .raw_type = TRM_U8, .raw_stride = 2, .first = 1, .scale = 0.5, .norm_count = 1, .mean = (const double[]){3}, .std = (const double[]){4}},
      .raw = (const unsigned char[]){99, 99, 30, 99, 50}, .out = {V(Y, (15 - 3) / 4.0, (25 - 3) / 4.0)}},
+    {"each number of a vector has its own mean and deviation", {OP(LOAD_X), .n = 2, .out = S1(3), .raw_type = TRM_U8, .raw_stride = 3, .scale = 1, .norm_count = 3, .mean = (const double[]){1, 2, 3}, .std = (const double[]){1, 2, 4}},
+     .raw = (const unsigned char[]){2, 6, 11, 1, 0, 3}, .out = {V(Y, 1, 2, 2, 0, -1, 0)}},
 
     /* Mean 2, biased variance 2/3, unbiased 1; 1/sqrt(2/3) = 1.2247448713915890 without eps. */
     {"batch norm divides by the biased variance", {OP(BN_APPLY), .n = 3, .in = S1(1), .eps = 1e-12, .train = true},
