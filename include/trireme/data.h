@@ -19,6 +19,29 @@ typedef enum trm_data_kind {
 } trm_data_kind;
 typedef enum trm_data_cache { TRM_CACHE_AUTO, TRM_CACHE_ON, TRM_CACHE_OFF } trm_data_cache;
 
+/* How targets become classes. */
+typedef enum trm_target_rows {
+    TRM_TARGET_PLAIN,               /* one class number per sample */
+    TRM_TARGET_ONEHOT,              /* rows of zeros and one 1: its place */
+    TRM_TARGET_ARGMAX,              /* rows of numbers: the place of the largest */
+} trm_target_rows;
+typedef struct trm_label { int64_t from, to; } trm_label;       /* a class of the file, and what it is for the model */
+
+/* What is done to an image on its way into the model; on raw elements, uint8 or float32. */
+typedef enum trm_transform_kind {
+    TRM_RESIZE, TRM_CENTER_CROP, TRM_PAD,           /* always the same */
+    TRM_CROP, TRM_FLIP, TRM_ERASE,                  /* drawn for each sample of each epoch */
+} trm_transform_kind;
+typedef struct trm_transform {
+    trm_transform_kind kind;
+    int64_t size[2];                /* resize, crops: height and width; pad: pixels above and below, left and right */
+    bool area_mean;                 /* resize: the mean of the pixels that a new one covers; else bilinear */
+    bool vertical;                  /* flip: upside down; else left to right */
+    double p;                       /* flip, erase: how likely */
+    double value;                   /* pad, erase: what is put there, in stored numbers */
+    double area[2], ratio[2];       /* erase: share of the image, and height / width, from and to */
+} trm_transform;
+
 typedef struct trm_data_spec {
     const char *const *files;       /* names; "*.h5" patterns and "@list.txt" are expanded, in LC_ALL=C order */
     int n_files;
@@ -29,6 +52,9 @@ typedef struct trm_data_spec {
     int64_t window;                 /* tokens per window */
     int64_t classes;                /* class labels / token ids must lie in 0..classes-1; 0 = not known, found from the file */
     bool float_target;              /* targets are numbers to regress, not classes */
+    trm_target_rows target_rows;
+    const trm_label *label_map;     /* classes that it does not name are a fault */
+    int n_labels;                   /* 0: classes stay as they are */
     bool no_target;                 /* only the input is read, in the order of the file: for inference. Files need no target; a stream is cut in
                                        N / window windows, and rows of tokens may be (N,T) or (N,T+1) */
     int64_t first, count;           /* rows [first, first+count) of the whole list; count 0 = to the end */
@@ -62,15 +88,35 @@ TRM_API trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out
 TRM_API trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n);
 TRM_API trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out);
 TRM_API void trm_dataset_close(trm_dataset *d);
+/* Samples are read through these from now on: info shows their shape and stride behind them.  `fixed` is for every set; `random`, which
+ * follows it, is drawn for by a feed only, and else takes its middle: a crop the centre, and nothing is flipped or erased.  A draw depends on
+ * (seed, epoch, sample, place in `random`).  TRM_DATA where they do not fit the samples.  Local; not packed: each rank says it again. */
+TRM_API trm_status trm_dataset_transform(trm_dataset *d, const trm_transform *fixed, int n_fixed, const trm_transform *random, int n_random);
+TRM_API const char *trm_transform_name(trm_transform_kind k);   /* "center_crop" */
 TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
 /* Path of its i-th file; NULL behind the last. */
 TRM_API const char *trm_dataset_file(const trm_dataset *d, int i);
 /* TRM_DATA, with the hint that helps, where samples do not have the shape that the model expects. */
 TRM_API trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input);
-/* Raw bytes of the samples with these indices, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */
+/* Raw bytes of the samples with these indices, behind the transforms if there are any, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */
 TRM_API trm_status trm_dataset_read(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
 /* Reads every byte: damaged chunks, non-finite values; the sentence names the sample. */
 TRM_API trm_status trm_dataset_check(trm_dataset *d);
+
+/* ---- statistics of the inputs ---------------------------------------------------------- */
+
+/* One entry for each channel, of the numbers as they are stored. */
+typedef struct trm_data_stats {
+    int64_t channels, count;        /* count: elements of a channel that were seen; 0 = not known */
+    double *mean, *std, *min, *max; /* std: of all of them, divided by their number */
+} trm_data_stats;
+/* What has a mean of its own: the channels of an image, the numbers of a vector; else all is one. */
+static inline int64_t trm_data_channels(const trm_shape *x) { return x->rank == 3 || x->rank == 1 ? x->dim[0] : 1; }
+/* Reads all rows, without transforms.  The same on any rank and from any layout of the file. */
+TRM_API trm_status trm_dataset_stats(trm_dataset *d, trm_data_stats *out);
+/* From an HDF5 file with mean, std, min, max of one length. */
+TRM_API trm_status trm_data_stats_read(const char *path, trm_data_stats *out);
+TRM_API void trm_data_stats_free(trm_data_stats *s);
 
 /* ---- order -------------------------------------------------------------------------- */
 

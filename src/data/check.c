@@ -56,6 +56,17 @@ static trm_status see_numbers(trm_dataset *d, trm_column *c, int64_t row, const 
     return TRM_OK;
 }
 
+/* Stored rows as the classes that they mean. */
+static trm_status see_targets(trm_dataset *d, trm_column *c, int64_t row, const void *rows, int64_t n,
+                              void *ctx) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v;
+        TRM_TRY(trm_target_class(d, row + i, (const char *)rows + (size_t)i * trm_row_bytes(c), &v));
+        see_number(ctx, row + i, v);
+    }
+    return TRM_OK;
+}
+
 static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const range *r) {
     const char *path;
     int64_t at;
@@ -68,9 +79,10 @@ static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const 
     if (r->value == r->limit && r->max == r->limit && r->limit > 0)
         snprintf(from_one, sizeof from_one, "%s",
                  r->zeros == 0 ? "; the classes start at 1" : "; do the classes start at 1?");
-    trm_status s = trm_fail(TRM_DATA, "%s: '%s'[%lld] = %lld, %s (%lld bad of %lld)%s", path, c->name,
-                            (long long)at, (long long)r->value, allowed, (long long)r->bad,
-                            (long long)(trm_rows(c) * c->row_elems), from_one);
+    trm_status s =
+        trm_fail(TRM_DATA, "%s: '%s'[%lld] = %lld, %s (%lld bad of %lld)%s", path, c->name, (long long)at,
+                 (long long)r->value, allowed, (long long)r->bad,
+                 (long long)(trm_rows(c) * (d->y_rows != TRM_TARGET_PLAIN ? 1 : c->row_elems)), from_one);
     if (r->limit > 0)
         trm_hint("classes are numbered from 0; `data.classes` (or the model's outputs) says how many there "
                  "are: %lld",
@@ -83,7 +95,8 @@ static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const 
 /* Looks at every class number of a column; 1 + the largest goes to *classes where it was 0. */
 static trm_status check_range(trm_dataset *d, trm_column *c, int64_t *classes) {
     range r = {.limit = *classes, .max = -1};
-    TRM_TRY(stream(d, c, see_numbers, &r));
+    bool mapped = c == &d->y && trm_maps_target(d);
+    TRM_TRY(stream(d, c, mapped ? see_targets : see_numbers, &r));
     if (r.bad > 0) return out_of_range(d, c, &r);
     if (r.max < MOST_CLASSES) {
         if (*classes == 0) *classes = r.max + 1;
@@ -269,6 +282,7 @@ trm_status trm_fingerprint(trm_dataset *d) {
                       info->x_hwc,   info->y_is_class, info->classes};
     uint64_t h = trm_hash(head, sizeof head, 0);
     h = print_shape(&info->y, print_shape(&info->x, h));
+    if (d->n_labels > 0) h = trm_hash(d->label, (size_t)d->n_labels * sizeof *d->label, h);
     if (d->has_y) TRM_TRY(stream(d, &d->y, see_print, &h));
     TRM_TRY(print_samples(d, &h));
     d->info.fingerprint = h;

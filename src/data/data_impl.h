@@ -6,6 +6,8 @@
  *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules
  *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
  *   order.c    order of an epoch                           feed.c    ring of ready slots
+ *   target.c   one-hot rows and maps of labels -> classes
+ *   augment.c  what is done to images behind the reading   stats.c   mean, deviation, range of the inputs
  *   describe.c what is in a file                           import.c, synth.c   make data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
  */
@@ -223,6 +225,8 @@ typedef struct trm_data_file {
 
 /* read.c's */
 typedef struct trm_reader trm_reader;
+/* augment.c's */
+typedef struct trm_augment trm_augment;
 
 struct trm_dataset {
     trm_data_info info;
@@ -230,12 +234,17 @@ struct trm_dataset {
     trm_data_file *file;
     trm_column x, y;
     bool has_y;
+    trm_target_rows y_rows;         /* what is stored as y; readers get class numbers */
+    trm_label *label;               /* in the order of `from` */
+    int n_labels;
+    unsigned char *y_row;           /* room for one stored row where it has to be turned into a class */
     bool keep_x, keep_y;            /* the column is to be kept in memory */
     bool must_keep;                 /* ... by the user's word, whatever is free */
     bool check_x;                   /* values of x are checked while they are read */
     int64_t *window_start;          /* token streams: running sums of samples, n_parts + 1 */
     size_t budget;                  /* bytes for decoded bands where a column is not kept */
     trm_reader *reader;
+    trm_augment *augment;           /* NULL: samples stay as they are read */
 };
 
 static inline int64_t trm_rows(const trm_column *c) { return c->start[c->n_parts]; }
@@ -276,6 +285,8 @@ void trm_reader_free(trm_dataset *d);
 trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t n, void *dst);
 /* Loads the columns that are to be kept; checks x where check_x. Does nothing the second time. */
 trm_status trm_dataset_load(trm_dataset *d);
+/* As trm_dataset_read, without the transforms: samples at info.x_stride of the dataset itself. */
+trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
 /* The file and row of a row of a column. */
 void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file);
 
@@ -334,6 +345,35 @@ trm_status trm_picture_fit(const trm_picture *p, int64_t h, int64_t w, trm_pictu
 /* (H,W,C) -> (C,H,W) */
 void trm_picture_planes(const trm_picture *p, unsigned char *dst);
 void trm_picture_free(trm_picture *p);
+
+/* ---- target.c --------------------------------------------------------------------------- */
+
+/* Are stored targets something else than the classes that readers get? */
+static inline bool trm_maps_target(const trm_dataset *d) { return d->y_rows != TRM_TARGET_PLAIN || d->n_labels > 0; }
+trm_status trm_target_spec(trm_dataset *d, const trm_data_spec *spec);
+/* Memory for reading; once the columns are known. */
+trm_status trm_target_room(trm_dataset *d);
+/* The rules of a plan. */
+bool trm_target_holds(const trm_dataset *d);
+/* The class of a stored row of y. */
+trm_status trm_target_class(const trm_dataset *d, int64_t row, const void *raw, int64_t *out);
+trm_status trm_target_read(trm_dataset *d, int64_t row, int64_t *out);
+
+/* ---- augment.c -------------------------------------------------------------------------- */
+
+/* What draws depend on, besides the sample and the transform. */
+typedef struct trm_draw {
+    uint64_t seed;
+    int64_t epoch;
+} trm_draw;
+/* n raw samples, one behind the other, become samples at the stride of trm_augment_info.  draw NULL: the middle.  `raw` is worked on; where
+ * trm_augment_in_place it may be x.  No memory is taken: scratch has trm_augment_scratch bytes, aligned as by trm_alloc. */
+void trm_augment_run(const trm_augment *a, const trm_draw *draw, const int64_t *sample, int64_t n, char *raw, char *x, char *scratch);
+size_t trm_augment_scratch(const trm_augment *a);
+size_t trm_augment_raw(const trm_augment *a);   /* bytes of a raw sample */
+bool trm_augment_in_place(const trm_augment *a);
+const trm_data_info *trm_augment_info(const trm_augment *a);
+void trm_augment_free(trm_augment *a);          /* accepts NULL */
 
 /* ---- order.c --------------------------------------------------------------------------- */
 

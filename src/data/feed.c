@@ -16,6 +16,7 @@ typedef struct ring_slot {
     trm_slot is;
     int64_t *sample;
     char *x, *y;
+    char *raw, *scratch; /* for transforms */
 } ring_slot;
 
 /* The order of one epoch, perhaps only partly drawn. */
@@ -98,6 +99,11 @@ static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, 
     return TRM_OK;
 }
 
+static void augment(const trm_feed *f, ring_slot *s) {
+    trm_draw draw = {.seed = f->spec.seed, .epoch = s->is.epoch};
+    trm_augment_run(f->data->augment, &draw, s->sample, s->is.n, s->raw ? s->raw : s->x, s->x, s->scratch);
+}
+
 static trm_status fill_slot(trm_feed *f, ring_slot *s, int64_t run_update) {
     double begun = trm_now();
     const int64_t *at = order_of(f, s->is.epoch);
@@ -108,7 +114,8 @@ static trm_status fill_slot(trm_feed *f, ring_slot *s, int64_t run_update) {
         int64_t first = trm_cut(b, f->spec.micro_batches, k), end = trm_cut(b, f->spec.micro_batches, k + 1);
         if (end > first) TRM_TRY(add_micro_batch(f, s, at, from + first, end - first, run_update));
     }
-    TRM_TRY(trm_dataset_read(f->data, s->sample, s->is.n, s->x, s->y));
+    TRM_TRY(trm_dataset_read_raw(f->data, s->sample, s->is.n, s->raw ? s->raw : s->x, s->y));
+    if (f->data->augment) augment(f, s);
     s->is.read_s = trm_now() - begun;
     return TRM_OK;
 }
@@ -259,14 +266,24 @@ static trm_status settle_spec(trm_feed *f) {
     return r;
 }
 
+static trm_status make_scratch(const trm_feed *f, size_t most, ring_slot *s) {
+    const trm_augment *a = f->data->augment;
+    if (!a) return TRM_OK;
+    bool apart = !trm_augment_in_place(a);
+    s->scratch = trm_alloc(trm_augment_scratch(a), "transforms of a sample");
+    if (apart) s->raw = trm_alloc_array(most, trm_augment_raw(a), "a slot");
+    return s->scratch && (s->raw || !apart) ? TRM_OK : TRM_MEMORY;
+}
+
 static trm_status make_slot(trm_feed *f, int i) {
-    const trm_data_info *info = &f->data->info;
+    const trm_data_info *info = trm_dataset_info(f->data);
     size_t most = (size_t)trm_max64(f->spec.max_samples, 1);
     ring_slot *s = &f->ring[i];
     s->sample = trm_alloc_array(most, sizeof *s->sample, "a slot");
     s->x = trm_alloc_array(most, (size_t)info->x_stride, "a slot");
     if (info->y_offset < 0) s->y = trm_alloc_array(most, (size_t)info->y_stride, "a slot");
     if (!s->sample || !s->x || (info->y_offset < 0 && !s->y)) return TRM_MEMORY;
+    TRM_TRY(make_scratch(f, most, s));
     s->is = (trm_slot){
         .sample = s->sample, .x_raw = s->x, .y_raw = s->y ? s->y : s->x + info->y_offset, .index = i};
     return TRM_OK;
@@ -323,6 +340,8 @@ void trm_feed_close(trm_feed *f) {
         trm_free(f->ring[i].sample);
         trm_free(f->ring[i].x);
         trm_free(f->ring[i].y);
+        trm_free(f->ring[i].raw);
+        trm_free(f->ring[i].scratch);
     }
     trm_free(f->ring);
     trm_free(f->now.at);

@@ -183,9 +183,24 @@ static trm_status no_class(const char *path, const char *name, const trm_h5_fact
     char dims[128];
     trm_dims_text(y->dim, y->rank, 0, dims, sizeof dims);
     trm_status s = trm_fail(TRM_DATA, "%s: '%s' is %s %s: %s", path, name, y->type_text, dims, why);
-    trm_hint("store class numbers (argmax of the rows); numbers to regress are read with `data.target_type: "
-             "float`");
+    trm_hint("rows of zeros and a 1 are read with `data.target_type: onehot`, rows of scores with `argmax`, "
+             "numbers to "
+             "regress with `float`");
     return s;
+}
+
+/* A row of as many numbers as there are classes. */
+static trm_status settle_row(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                             const trm_h5_facts *y, const trm_shape *shape) {
+    int64_t n = trm_shape_count(shape);
+    if (shape->rank != 1 || n < 2)
+        return no_class(path, d->y.name, y, "rows of two numbers or more expected");
+    if (spec->n_labels > 0) return TRM_OK;
+    if (spec->classes > 0 && spec->classes != n)
+        return trm_fail(TRM_DATA, "%s: '%s' has rows of %lld numbers, data.classes is %lld", path, d->y.name,
+                        (long long)n, (long long)spec->classes);
+    d->info.classes = n;
+    return TRM_OK;
 }
 
 static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char *path,
@@ -193,6 +208,8 @@ static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char
     trm_shape shape = sample_shape(y);
     trm_data_info *info = &d->info;
     if (info->kind == TRM_DATA_TOKEN_ROWS) {
+        if (trm_maps_target(d))
+            return no_class(path, d->y.name, y, "tokens are neither rows of numbers nor mapped");
         if (!is_int(y->type) || !trm_shape_equal(&shape, &info->x))
             return no_class(path, d->y.name, y, "tokens of the input's shape expected");
         return TRM_OK;
@@ -202,6 +219,7 @@ static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char
         return TRM_OK;
     }
     info->y_is_class = true;
+    if (d->y_rows != TRM_TARGET_PLAIN) return settle_row(d, spec, path, y, &shape);
     if (trm_shape_count(&shape) == 1) return TRM_OK;
     return no_class(path, d->y.name, y,
                     is_int(y->type) ? "one class number per sample expected"
@@ -307,6 +325,7 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 
     bool first = d->x.n_parts == 0;
     d->has_y = wants_target(spec);
     d->info.no_target = spec->no_target;
+    if (first) TRM_TRY(trm_target_spec(d, spec));
     TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, input_names, &x));
     if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, target_names, &y));
     if (d->has_y) TRM_TRY(same_length(path, d, &x, &y));
@@ -389,7 +408,7 @@ static trm_status cut_rows(trm_dataset *d, const trm_data_spec *spec) {
 
 /* Float labels are read as floats once, then as integers. */
 static trm_status settle_float_labels(trm_dataset *d) {
-    if (!d->has_y || !d->info.y_is_class || is_int(d->y.type)) return TRM_OK;
+    if (!d->has_y || !d->info.y_is_class || is_int(d->y.type) || d->y_rows != TRM_TARGET_PLAIN) return TRM_OK;
     TRM_TRY(trm_check_whole(d));
     d->y.type = TRM_I64;
     trm_reader_free(d);
@@ -413,7 +432,7 @@ static trm_status check_values(trm_dataset *d) {
 static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
     TRM_TRY(add_files(d, spec));
     TRM_TRY(cut_rows(d, spec));
-    d->info.classes = spec->classes;
+    if (d->info.classes == 0) d->info.classes = spec->classes;
     TRM_TRY(trm_plan_index(d));
     if (d->info.samples < 1)
         return trm_fail(TRM_DATA, "%s: '%s' has %lld tokens, too few for one window of %lld%s",
@@ -441,20 +460,26 @@ trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out) {
 
 void trm_dataset_close(trm_dataset *d) {
     if (!d) return;
+    trm_augment_free(d->augment);
     trm_reader_free(d);
     trm_column_free(&d->x);
     trm_column_free(&d->y);
+    trm_free(d->label);
+    trm_free(d->y_row);
     for (int i = 0; i < d->n_files; i++) trm_free(d->file[i].path);
     trm_free(d->file);
     trm_free(d->window_start);
     trm_free(d);
 }
 
-const trm_data_info *trm_dataset_info(const trm_dataset *d) { return &d->info; }
+const trm_data_info *trm_dataset_info(const trm_dataset *d) {
+    return d->augment ? trm_augment_info(d->augment) : &d->info;
+}
 
 const char *trm_dataset_file(const trm_dataset *d, int i) { return i < d->n_files ? d->file[i].path : NULL; }
 
 trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input) {
-    if (trm_shape_equal(&d->info.x, input)) return TRM_OK;
-    return shape_fault(d->file[0].path, d->x.name, &d->info.x, input, "the model expects");
+    const trm_shape *x = &trm_dataset_info(d)->x;
+    if (trm_shape_equal(x, input)) return TRM_OK;
+    return shape_fault(d->file[0].path, d->x.name, x, input, "the model expects");
 }

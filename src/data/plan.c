@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char magic[8] = "TRMPLAN";
-#define PLAN_VERSION 2
+#define PLAN_VERSION 3
 #define PLAN_ORDER 0x0102030405060708
 
 /* ---- sizes ---- */
@@ -76,6 +76,11 @@ trm_status trm_plan_index(trm_dataset *d) {
     info->x_stride = d->x.row_elems * item;
     info->y_stride = d->has_y ? (int64_t)trm_row_bytes(&d->y) : info->x_stride;
     info->y_offset = d->has_y ? -1 : item;
+    if (d->has_y && trm_maps_target(d)) {
+        info->y_type = TRM_I64;
+        info->y_stride = sizeof(int64_t);
+    }
+    TRM_TRY(trm_target_room(d));
     if (info->no_target) index_no_target(info);
     if (info->kind != TRM_DATA_TOKEN_STREAM) return TRM_OK;
     TRM_TRY(index_windows(d));
@@ -160,7 +165,9 @@ static bool shapes_hold(const trm_dataset *d) {
     if (!trm_shape_valid(&info->x) || !trm_shape_valid(&info->y)) return false;
     int64_t x = trm_shape_count(&info->x), y = trm_shape_count(&info->y);
     switch (info->kind) {
-    case TRM_DATA_SAMPLES: return x == d->x.row_elems && (d->has_y ? y == d->y.row_elems : info->no_target);
+    case TRM_DATA_SAMPLES:
+        return x == d->x.row_elems &&
+               (d->has_y ? y == d->y.row_elems || d->y_rows != TRM_TARGET_PLAIN : info->no_target);
     case TRM_DATA_TOKEN_STREAM: return !d->has_y && info->x.rank == 1 && d->x.row_elems == 1 && y == x;
     case TRM_DATA_TOKEN_ROWS:
         if (info->x.rank != 1 || y != x) return false;
@@ -174,7 +181,7 @@ trm_status trm_plan_check(const trm_dataset *d) {
     bool good = d->n_files > 0 && !(d->has_y && d->info.no_target);
     for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
     good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) &&
-           shapes_hold(d);
+           shapes_hold(d) && trm_target_holds(d);
     good = good && (!d->has_y || d->y.n_parts == d->x.n_parts) && d->info.classes >= 0;
     for (int i = 0; good && d->has_y && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
     return good ? TRM_OK : trm_fail(TRM_INTERNAL, "the plan of a data set breaks its own rules");
@@ -252,6 +259,9 @@ trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
     put_column(&s, &d->x);
     put(&s, d->has_y);
     if (d->has_y) put_column(&s, &d->y);
+    put(&s, d->y_rows);
+    put(&s, d->n_labels);
+    trm_str_addn(&s, (const char *)d->label, (size_t)d->n_labels * sizeof *d->label);
     if (!s.failed) put(&s, (int64_t)trm_sum64(s.p, s.len));
     if (s.failed) {
         trm_str_free(&s);
@@ -379,6 +389,19 @@ static void get_files(cursor *c, trm_dataset *d) {
     }
 }
 
+static void get_target(cursor *c, trm_dataset *d) {
+    d->y_rows = (trm_target_rows)get_upto(c, TRM_TARGET_ARGMAX);
+    int n = (int)trm_min64(get_count(c, sizeof *d->label), INT32_MAX - 1);
+    if (n == 0) return;
+    d->label = trm_alloc_array((size_t)n, sizeof *d->label, "a map of labels");
+    if (!d->label) {
+        c->bad = true;
+        return;
+    }
+    get_bytes(c, d->label, (size_t)n * sizeof *d->label);
+    d->n_labels = n;
+}
+
 static bool head_holds(cursor *c, const char *bytes, size_t n) {
     char head[8];
     uint64_t sum;
@@ -399,6 +422,7 @@ static trm_status unpack(trm_dataset *d, const char *bytes, size_t n) {
     get_column(&c, &d->x);
     d->has_y = get_upto(&c, 1);
     if (d->has_y) get_column(&c, &d->y);
+    get_target(&c, d);
     if (c.bad || c.left > 0) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged");
     TRM_TRY(trm_plan_check(d));
     TRM_TRY(trm_plan_index(d));

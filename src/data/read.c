@@ -509,11 +509,15 @@ static trm_status read_x(trm_dataset *d, const int64_t *sample, int64_t n, char 
     return TRM_OK;
 }
 
-trm_status trm_dataset_read(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y) {
+static trm_status read_y(trm_dataset *d, int64_t row, char *y) {
+    return trm_maps_target(d) ? trm_target_read(d, row, (int64_t *)y) : trm_column_rows(d, &d->y, row, 1, y);
+}
+
+trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y) {
     TRM_TRY(check_indices(d, sample, n));
     TRM_TRY(trm_dataset_load(d));
     TRM_TRY(read_x(d, sample, n, x));
     for (int64_t i = 0; d->has_y && i < n; i++)
-        TRM_TRY(trm_column_rows(d, &d->y, sample[i], 1, (char *)y + i * d->info.y_stride));
+        TRM_TRY(read_y(d, sample[i], (char *)y + i * d->info.y_stride));
     return TRM_OK;
 }

@@ -1,0 +1,171 @@
+/* stats: mean, deviation and range of the inputs, channel by channel, in float64.
+ *
+ * Rows are taken in their order and in pieces whose size follows from their shape alone; each piece is summed up around
+ * its own mean and then joined to those before it (Chan, Golub, LeVeque 1983).  So the numbers depend on the rows and on
+ * nothing else. */
+#include "data_impl.h"
+#include <math.h>
+#include <string.h>
+
+#define PIECE 65536 /* elements that are looked at together */
+
+/* Where the elements of a channel lie in a row. */
+typedef struct lie {
+    int64_t channels, run, runs; /* `runs` pieces of `run` elements ... */
+    int64_t step, apart;         /* ... `apart` from each other; the next channel begins `step` later */
+} lie;
+
+static lie lie_of(const trm_data_info *info) {
+    int64_t count = trm_shape_count(&info->x), channels = trm_data_channels(&info->x);
+    if (channels > 1 && info->x_hwc && info->x.rank == 3)
+        return (lie){channels, 1, count / channels, 1, channels};
+    return (lie){channels, count / channels, 1, count / channels, 0};
+}
+
+/* Sums of one channel. */
+typedef struct sums {
+    double n, mean, m2, min, max;
+} sums;
+
+static void join(sums *a, const sums *b) {
+    double n = a->n + b->n, delta = b->mean - a->mean;
+    if (b->n == 0) return;
+    a->mean += delta * (b->n / n);
+    a->m2 += b->m2 + delta * delta * (a->n * b->n / n);
+    a->n = n;
+    a->min = fmin(a->min, b->min);
+    a->max = fmax(a->max, b->max);
+}
+
+static void see_mean(sums *s, double v) {
+    s->n++;
+    s->mean += v;
+    if (v < s->min) s->min = v;
+    if (v > s->max) s->max = v;
+}
+static void see_square(sums *s, double v) { s->m2 += (v - s->mean) * (v - s->mean); }
+
+static void visit(const lie *l, const double *row, int64_t rows, int64_t elems,
+                  void (*see)(sums *s, double v), sums *s) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < l->runs; k++)
+            for (int64_t i = 0; i < l->run; i++) see(s, row[r * elems + k * l->apart + i]);
+}
+
+static void add_piece(const lie *l, const double *values, int64_t rows, int64_t elems, sums *all) {
+    for (int64_t c = 0; c < l->channels; c++) {
+        sums s = {.min = INFINITY, .max = -INFINITY};
+        visit(l, values + c * l->step, rows, elems, see_mean, &s);
+        s.mean /= s.n;
+        visit(l, values + c * l->step, rows, elems, see_square, &s);
+        join(&all[c], &s);
+    }
+}
+
+static trm_status sum_rows(trm_dataset *d, const lie *l, char *raw, double *values, int64_t step, sums *all) {
+    int64_t rows = trm_rows(&d->x), elems = d->x.row_elems;
+    for (int64_t at = 0; at < rows; at += step) {
+        int64_t n = trm_min64(step, rows - at);
+        TRM_TRY(trm_column_rows(d, &d->x, at, n, raw));
+        TRM_TRY(trm_check_x_rows(d, at, raw, n));
+        trm_convert_f64(raw, d->x.type, n * elems, values);
+        add_piece(l, values, n, elems, all);
+    }
+    return TRM_OK;
+}
+
+static trm_status sum_all(trm_dataset *d, const lie *l, sums *all) {
+    int64_t step = trm_max64(PIECE / d->x.row_elems, 1);
+    char *raw = trm_alloc_array((size_t)step, trm_row_bytes(&d->x), "looking at the data");
+    double *values = trm_alloc_array((size_t)(step * d->x.row_elems), sizeof *values, "looking at the data");
+    trm_status s = raw && values ? TRM_OK : TRM_MEMORY;
+    for (int64_t c = 0; c < l->channels; c++) all[c] = (sums){.min = INFINITY, .max = -INFINITY};
+    if (s == TRM_OK) s = sum_rows(d, l, raw, values, step, all);
+    trm_free(raw);
+    trm_free(values);
+    return s;
+}
+
+/* ---- the numbers ---- */
+
+static trm_status make_stats(int64_t channels, trm_data_stats *out) {
+    *out = (trm_data_stats){.channels = channels};
+    double **list[] = {&out->mean, &out->std, &out->min, &out->max};
+    for (int i = 0; i < 4; i++) {
+        *list[i] = trm_alloc_array((size_t)channels, sizeof(double), "statistics");
+        if (*list[i]) continue;
+        trm_data_stats_free(out);
+        return TRM_MEMORY;
+    }
+    return TRM_OK;
+}
+
+void trm_data_stats_free(trm_data_stats *s) {
+    trm_free(s->mean);
+    trm_free(s->std);
+    trm_free(s->min);
+    trm_free(s->max);
+    *s = (trm_data_stats){0};
+}
+
+trm_status trm_dataset_stats(trm_dataset *d, trm_data_stats *out) {
+    lie l = lie_of(&d->info);
+    if (d->info.kind != TRM_DATA_SAMPLES)
+        return trm_fail(TRM_DATA, "%s: '%s' holds tokens, which have no mean", d->file[0].path, d->x.name);
+    sums *all = trm_alloc_array((size_t)l.channels, sizeof *all, "statistics");
+    if (!all) return TRM_MEMORY;
+    trm_status s = sum_all(d, &l, all);
+    if (s == TRM_OK) s = make_stats(l.channels, out);
+    for (int64_t c = 0; c < l.channels && s == TRM_OK; c++) {
+        out->count = (int64_t)all[c].n;
+        out->mean[c] = all[c].mean;
+        out->std[c] = sqrt(all[c].m2 / all[c].n);
+        out->min[c] = all[c].min;
+        out->max[c] = all[c].max;
+    }
+    trm_free(all);
+    return s;
+}
+
+/* ---- a file of them ---- */
+
+static trm_status read_set(trm_h5_file *f, const char *path, const char *name, trm_data_stats *s,
+                           double *to) {
+    trm_dtype type;
+    trm_shape shape;
+    TRM_TRY(trm_h5_stat(f, name, &type, &shape));
+    if (trm_shape_count(&shape) != s->channels)
+        return trm_fail(TRM_DATA, "%s: '%s' has %lld numbers, 'mean' has %lld", path, name,
+                        (long long)trm_shape_count(&shape), (long long)s->channels);
+    TRM_TRY(trm_h5_read(f, name, TRM_F64, s->channels, to));
+    for (int64_t c = 0; c < s->channels; c++)
+        if (!isfinite(to[c]))
+            return trm_fail(TRM_DATA, "%s: '%s'[%lld] is not finite", path, name, (long long)c);
+    return TRM_OK;
+}
+
+static trm_status read_sets(trm_h5_file *f, const char *path, trm_data_stats *s) {
+    trm_dtype type;
+    trm_shape shape;
+    TRM_TRY(trm_h5_stat(f, "mean", &type, &shape));
+    if (shape.rank > 1)
+        return trm_fail(TRM_DATA, "%s: 'mean' has %d dimensions, statistics have one", path, shape.rank);
+    TRM_TRY(make_stats(trm_shape_count(&shape), s));
+    TRM_TRY(read_set(f, path, "mean", s, s->mean));
+    TRM_TRY(read_set(f, path, "std", s, s->std));
+    TRM_TRY(read_set(f, path, "min", s, s->min));
+    return read_set(f, path, "max", s, s->max);
+}
+
+trm_status trm_data_stats_read(const char *path, trm_data_stats *out) {
+    trm_h5_file *f = NULL;
+    trm_data_stats s = {0};
+    TRM_TRY(trm_h5_open(path, &f));
+    trm_status status = read_sets(f, path, &s);
+    trm_h5_drop(f);
+    if (status == TRM_OK)
+        *out = s;
+    else
+        trm_data_stats_free(&s);
+    return status;
+}
