@@ -195,6 +195,7 @@ typedef struct trm_load_spec {
     double scale;                   /* x = (raw*scale - mean) / std */
     const double *mean, *std;
     int64_t norm_count;
+    double y_scale, y_mean;         /* float targets: y = raw*y_scale - y_mean; scale 0 = 1 */
 } trm_load_spec;
 
 typedef struct trm_optim_spec {

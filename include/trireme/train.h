@@ -29,6 +29,9 @@ typedef enum trm_balance_mode {
     TRM_BALANCE_OFF, TRM_BALANCE_STATIC, TRM_BALANCE_DYNAMIC, TRM_BALANCE_HYBRID, TRM_BALANCE_REPLAY,
 } trm_balance_mode;
 
+typedef enum trm_target_type { TRM_TYPE_CLASS, TRM_TYPE_FLOAT, TRM_TYPE_ONEHOT, TRM_TYPE_ARGMAX } trm_target_type;
+typedef enum trm_norm_kind { TRM_NORM_MEAN_STD, TRM_NORM_MIN_MAX } trm_norm_kind;
+
 typedef struct trm_job_data {
     char **train, **valid;          /* file names; n may be 0 for valid */
     int n_train, n_valid;
@@ -36,7 +39,9 @@ typedef struct trm_job_data {
     trm_shape shape;                /* rank 0 = as stored */
     bool hwc;
     int64_t window, classes;
-    bool float_target;
+    trm_target_type target_type;
+    trm_label *label_map; int n_labels;
+    double target_scale, target_bias;       /* of float targets */
     int64_t train_first, train_count, valid_first, valid_count; /* row ranges */
     trm_data_cache cache;
     int64_t cache_limit;            /* bytes */
@@ -44,6 +49,11 @@ typedef struct trm_job_data {
     double scale;                   /* default 1/255 for uint8 images, else 1; set when the data is known if scale_given is false */
     bool scale_given;
     double *mean, *std; int norm_count;
+    double *min, *max; int n_min, n_max;    /* the other way to say it: mean and std are made of them */
+    char *stats;                    /* "auto" or a file; NULL: none */
+    trm_norm_kind normalize;        /* which numbers of `stats` */
+    bool settled;                   /* mean and std are those of `stats` and take its place */
+    trm_transform *transform, *augment; int n_transform, n_augment; /* for every set; for what is trained on */
 } trm_job_data;
 
 typedef struct trm_job {
@@ -94,6 +104,8 @@ TRM_API void trm_job_reference(trm_str *markdown);
 TRM_API trm_status trm_job_model(const trm_job *j, const trm_data_info *data, trm_graph **out);
 /* What the data section asks of one list of files. The spec points into the job. */
 TRM_API trm_data_spec trm_job_data_spec(const trm_job *j, bool valid);
+/* Puts the job's transforms on a data set that was opened by this spec, or unpacked from one that was. Local. */
+TRM_API trm_status trm_job_transform(const trm_job *j, trm_dataset *d);
 
 /* Learning rate of update u (from 1) of `total` updates, `per_epoch` updates per epoch: pure.
  * Warm-up: lr * u / warmup for u <= warmup. Then, with p = max(warmup, 1) and s = (u - p) / (total - p), which runs from 0 to 1:

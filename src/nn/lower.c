@@ -177,7 +177,9 @@ static trm_status lower_load_y(lower *l, int *target) {
     d.raw_type = ld->y_type;
     d.raw_stride = ld->y_stride;
     d.out_tokens = ld->y_is_class;
-    d.scale = 1;
+    d.scale = ld->y_scale != 0 ? ld->y_scale : 1;
+    d.mean = &ld->y_mean;
+    d.norm_count = ld->y_mean != 0;
     const size_t size = ld->y_is_class ? sizeof(int32_t) : l->r->device->backend->float_size;
     trm_lowered *o;
     EMIT(new_region(l, l->s->n * trm_shape_count(&ld->y) * (int64_t)size, target));

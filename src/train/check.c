@@ -99,7 +99,8 @@ static trm_status check_valid(const trm_job *j, const trm_data_info *train) {
     if (j->data.n_valid == 0) return TRM_OK;
     if (spec.classes == 0) spec.classes = train->classes;
     TRM_TRY(trm_dataset_open(&spec, &set));
-    trm_status status = trm_engine_check_pair(train, trm_dataset_info(set));
+    trm_status status = trm_job_transform(j, set);
+    if (status == TRM_OK) status = trm_engine_check_pair(train, trm_dataset_info(set));
     trm_dataset_close(set);
     return status;
 }
@@ -108,7 +109,9 @@ trm_status trm_run_check(const trm_job *j, trm_str *text) {
     trm_dataset *set = NULL;
     trm_data_spec spec = trm_job_data_spec(j, false);
     TRM_TRY(trm_dataset_open(&spec, &set));
-    trm_status status = check_valid(j, trm_dataset_info(set));
+    trm_status status = trm_job_transform(j, set);
+    if (status == TRM_OK) status = check_valid(j, trm_dataset_info(set));
+    if (status == TRM_OK) status = trm_job_stats_check(j, trm_dataset_info(set));
     if (status == TRM_OK) status = describe(j, trm_dataset_info(set), text);
     trm_dataset_close(set);
     return status;

@@ -51,7 +51,8 @@ static trm_status open_one(const trm_engine *e, bool valid, int64_t classes, trm
     /* Labels of the validation set must be ones that the model knows. */
     if (spec.classes == 0) spec.classes = classes;
     spec.copies = trm_comm_node_size(e->comm);
-    return trm_dataset_open(&spec, out);
+    TRM_TRY(trm_dataset_open(&spec, out));
+    return trm_job_transform(e->job, *out);
 }
 
 trm_status trm_engine_check_pair(const trm_data_info *a, const trm_data_info *b) {
@@ -90,6 +91,7 @@ static trm_status spread_set(trm_engine *e, trm_dataset **set) {
     status = trm_root_says(e->comm, status);
     if (status == TRM_OK) status = trm_comm_bcast_block(e->comm, &bytes, &n, 0);
     if (status == TRM_OK && e->rank != 0) status = trm_dataset_unpack(bytes, n, set);
+    if (status == TRM_OK && e->rank != 0) status = trm_job_transform(e->job, *set);
     trm_free(bytes);
     return trm_comm_agree(e->comm, status);
 }
@@ -109,7 +111,7 @@ static trm_status prepare_data(trm_engine *e, bool training) {
 /* What the job leaves open: how many outputs a preset has is for the training set to say. */
 static bool needs_train(const trm_job *j) {
     if (j->model.preset == TRM_PRESET_NONE) return false;
-    if (j->data.float_target) return true;
+    if (j->data.target_type == TRM_TYPE_FLOAT) return true;
     if (j->model.preset == TRM_PRESET_GPT && j->model.zoo.vocab > 0) return false;
     return j->data.classes == 0;
 }
@@ -119,13 +121,14 @@ static trm_status look_at_train(const trm_engine *e, trm_data_info *out) {
     trm_data_spec spec = trm_job_data_spec(e->job, false);
     spec.cache = TRM_CACHE_OFF;
     trm_status status = trm_dataset_open(&spec, &set);
-    if (status == TRM_DATA && !e->job->data.float_target)
+    if (status == TRM_DATA && e->job->data.target_type != TRM_TYPE_FLOAT)
         trm_hint(
             "the training set says how many outputs the model has; `--set data.classes=N` makes it needless");
     TRM_TRY(status);
+    status = trm_job_transform(e->job, set);
     *out = *trm_dataset_info(set);
     trm_dataset_close(set);
-    return TRM_OK;
+    return status;
 }
 
 static trm_status check_like_train(const trm_engine *e, const trm_data_info *train) {
@@ -149,6 +152,7 @@ static trm_status open_bare(trm_engine *e) {
     if (spec.cache == TRM_CACHE_AUTO) spec.cache = TRM_CACHE_OFF;
     spec.copies = trm_comm_node_size(e->comm);
     TRM_TRY(trm_dataset_open(&spec, &e->valid));
+    TRM_TRY(trm_job_transform(e->job, e->valid));
     e->form = *trm_dataset_info(e->valid);
     if (!look) return TRM_OK;
     TRM_TRY(check_like_train(e, &train));
@@ -178,6 +182,7 @@ const trm_data_info *trm_engine_data(const trm_engine *e) {
 
 double trm_job_scale(const trm_job *j, const trm_data_info *d) {
     if (j->data.scale_given) return j->data.scale;
+    if (j->data.stats) return 1; /* they are of the stored numbers */
     return d->x_type == TRM_U8 && d->kind == TRM_DATA_SAMPLES && d->x.rank == 3 ? 1.0 / 255 : 1;
 }
 
@@ -192,7 +197,9 @@ trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d) {
                            .scale = trm_job_scale(j, d),
                            .mean = j->data.mean,
                            .std = j->data.std,
-                           .norm_count = j->data.norm_count};
+                           .norm_count = j->data.norm_count,
+                           .y_scale = j->data.target_scale,
+                           .y_mean = -j->data.target_bias};
 }
 
 /* ---- model, device, memory ---- */
@@ -264,9 +271,10 @@ static trm_status make_runner(trm_engine *e) {
     return trm_runner_create(&spec, &e->runner);
 }
 
-static trm_status create(trm_engine *e, bool training) {
+static trm_status create(trm_engine *e, bool training, const char *weights) {
     if (training) TRM_TRY(check_weights(e));
     TRM_TRY(e->bare ? prepare_bare(e) : prepare_data(e, training));
+    TRM_TRY(trm_engine_settle(e, weights));
     e->threads = e->job->device.threads;
     if (e->threads == 0) TRM_TRY(trm_cores_each(e->comm, &e->threads));
     TRM_TRY(trm_comm_agree(e->comm, prepare_model(e)));
@@ -276,19 +284,20 @@ static trm_status create(trm_engine *e, bool training) {
 }
 
 trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training,
-                             trm_engine *out) {
+                             const char *weights, trm_engine *out) {
     *out = (trm_engine){.job = j, .comm = c, .opt = o, .rank = trm_comm_rank(c), .ranks = trm_comm_size(c)};
     out->optim = j->train.optim;
     /* Evaluation needs no moments. */
     if (!training) out->optim = (trm_optim_spec){.kind = TRM_OPT_SGD};
-    return create(out, training);
+    return create(out, training, weights);
 }
 
-trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o, trm_engine *out) {
+trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o,
+                                  const char *weights, trm_engine *out) {
     *out = (trm_engine){.job = j, .comm = c, .opt = o, .rank = trm_comm_rank(c), .ranks = trm_comm_size(c)};
     out->optim = (trm_optim_spec){.kind = TRM_OPT_SGD};
     out->bare = true;
-    return create(out, false);
+    return create(out, false, weights);
 }
 
 void trm_engine_free(trm_engine *e) {
@@ -304,4 +313,5 @@ void trm_engine_free(trm_engine *e) {
     trm_graph_free(e->graph);
     trm_dataset_close(e->valid);
     trm_dataset_close(e->train);
+    trm_engine_unsettle(e);
 }

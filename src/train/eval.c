@@ -32,7 +32,7 @@ trm_status trm_run_eval(const trm_job *j, trm_comm *c, const char *weights, cons
         trm_hint("give them with --set data.valid=FILE");
         return TRM_JOB;
     }
-    trm_status status = trm_engine_create(j, c, o, false, &e);
+    trm_status status = trm_engine_create(j, c, o, false, weights, &e);
     if (status == TRM_OK) status = evaluate(&e, &x, weights, &alone);
     if (status != TRM_OK && (alone || status == TRM_COMM) && e.ranks > 1 && o->alone)
         o->alone(o->print_ctx, status);

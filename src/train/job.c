@@ -55,7 +55,7 @@ static bool is_section(const char *path) {
     return false;
 }
 
-#define MOST_NAMES 32
+#define MOST_NAMES 64
 
 /* The words that may stand in a section ("" = the file), each once, NULL-terminated; they live in `store`. */
 static void names_in(const char *section, char store[MOST_NAMES][32], const char *names[MOST_NAMES + 1]) {
@@ -232,7 +232,7 @@ static trm_status spread(double **list, int have, int want, double none) {
 }
 
 /* mean and std share one count: a single number serves all channels, a missing one is 0 or 1. */
-static trm_status finish_norm(trm_job *j) {
+static trm_status finish_mean_std(trm_job *j) {
     trm_job_data *d = &j->data;
     int means = entries(j, "data.mean"), stds = entries(j, "data.std");
     int n = d->norm_count = means > stds ? means : stds;
@@ -242,6 +242,70 @@ static trm_status finish_norm(trm_job *j) {
                              means);
     TRM_TRY(spread(&d->mean, means, n, 0));
     return spread(&d->std, stds, n, 1);
+}
+
+/* min and max are one number or as many as channels, and say mean and std. */
+static trm_status finish_min_max(trm_job *j) {
+    trm_job_data *d = &j->data;
+    int n = d->n_min > d->n_max ? d->n_min : d->n_max;
+    if (d->n_min == 0 || d->n_max == 0)
+        return trm_yaml_fail(place_of(j, d->n_min ? "data.min" : "data.max"),
+                             "data.%s is given without data.%s", d->n_min ? "min" : "max",
+                             d->n_min ? "max" : "min");
+    if (d->n_min > 1 && d->n_max > 1 && d->n_min != d->n_max)
+        return trm_yaml_fail(place_of(j, "data.max"),
+                             "data.max has %d numbers and data.min %d; allowed are one or as many", d->n_max,
+                             d->n_min);
+    TRM_TRY(spread(&d->mean, 0, n, 0));
+    d->norm_count = n;
+    TRM_TRY(spread(&d->std, 0, n, 1));
+    d->scale = 1;
+    d->scale_given = true;
+    for (int i = 0; i < n; i++) {
+        double low = d->min[d->n_min == 1 ? 0 : i], high = d->max[d->n_max == 1 ? 0 : i];
+        if (high <= low)
+            return trm_yaml_fail(place_of(j, "data.max"),
+                                 "data.max is %g; allowed are numbers above data.min, %g", high, low);
+        d->mean[i] = low;
+        d->std[i] = high - low;
+    }
+    return TRM_OK;
+}
+
+/* There are three ways to scale inputs, and a job takes one of them. */
+static trm_status check_ways(const trm_job *j) {
+    static const char *const keys[] = {"data.scale", "data.mean", "data.std",
+                                       "data.min",   "data.max",  "data.stats"};
+    static const int way_of[] = {0, 0, 0, 1, 1, 2};
+    int first = -1;
+    for (int i = 0; i < (int)(sizeof keys / sizeof *keys); i++) {
+        if (!trm_yaml_find(j->tree->root, keys[i])) continue;
+        if (first < 0) first = i;
+        if (way_of[i] == way_of[first]) continue;
+        trm_yaml_fail(place_of(j, keys[i]), "%s and %s are both given; inputs are scaled in one way",
+                      keys[first], keys[i]);
+        trm_hint("scale, mean and std; or min and max; or stats");
+        return TRM_JOB;
+    }
+    return TRM_OK;
+}
+
+static trm_status finish_norm(trm_job *j) {
+    TRM_TRY(check_ways(j));
+    if (trm_yaml_find(j->tree->root, "data.normalize") && !j->data.stats)
+        return trm_yaml_fail(place_of(j, "data.normalize"), "data.normalize is given without data.stats");
+    if (j->data.stats && j->data.window)
+        return trm_yaml_fail(place_of(j, "data.stats"), "data.stats is given, but data.window reads tokens");
+    return j->data.n_min || j->data.n_max ? finish_min_max(j) : finish_mean_std(j);
+}
+
+static trm_status check_transforms(const trm_job *j) {
+    static const char *const keys[] = {"data.transform", "data.augment"};
+    for (int i = 0; i < 2 && j->data.window; i++)
+        if (trm_yaml_find(j->tree->root, keys[i]))
+            return trm_yaml_fail(place_of(j, keys[i]), "%s is for images, but data.window reads tokens",
+                                 keys[i]);
+    return TRM_OK;
 }
 
 /* The numbers are used as float32, and divided by; subnormal ones do not survive that. */
@@ -256,9 +320,12 @@ static trm_status check_float(const trm_job *j, const char *path, double v, bool
 static trm_status check_floats(const trm_job *j) {
     const trm_job_data *d = &j->data;
     TRM_TRY(check_float(j, "data.scale", d->scale, false));
+    if (d->target_type == TRM_TYPE_FLOAT)
+        TRM_TRY(check_float(j, "data.target_scale", d->target_scale, false));
+    if (d->target_type == TRM_TYPE_FLOAT) TRM_TRY(check_float(j, "data.target_bias", d->target_bias, true));
     for (int i = 0; i < d->norm_count; i++) {
-        TRM_TRY(check_float(j, "data.mean", d->mean[i], true));
-        TRM_TRY(check_float(j, "data.std", d->std[i], false));
+        TRM_TRY(check_float(j, d->n_min ? "data.min" : "data.mean", d->mean[i], true));
+        TRM_TRY(check_float(j, d->n_min ? "data.max" : "data.std", d->std[i], false));
     }
     return TRM_OK;
 }
@@ -267,14 +334,35 @@ static void finish_loss(trm_job *j) {
     j->train.ce.ignores = trm_yaml_find(j->tree->root, "train.ignore_index") != NULL;
 }
 
+/* Tokens are their own targets, and there are as many as there are. */
+static trm_status check_targets(const trm_job *j) {
+    const trm_job_data *d = &j->data;
+    if (d->window && (d->target_type == TRM_TYPE_ONEHOT || d->target_type == TRM_TYPE_ARGMAX))
+        return trm_yaml_fail(place_of(j, "data.target_type"),
+                             "data.target_type is %s, but data.window reads tokens",
+                             trm_job_choice(j, "data.target_type"));
+    if (d->window && d->n_labels)
+        return trm_yaml_fail(place_of(j, "data.label_map"),
+                             "data.label_map is given, but data.window reads tokens");
+    for (int i = 0; i < d->n_labels && d->classes; i++)
+        if (d->label_map[i].to >= d->classes)
+            return trm_yaml_fail(
+                place_of(j, "data.label_map"),
+                "data.label_map leads to class %lld; allowed are those below data.classes, %lld",
+                (long long)d->label_map[i].to, (long long)d->classes);
+    return TRM_OK;
+}
+
 static trm_status finish_data(trm_job *j) {
     trm_job_data *d = &j->data;
     d->scale_given = trm_yaml_find(j->tree->root, "data.scale") != NULL;
     if (!d->scale_given) d->scale = 1;
-    if (d->float_target && d->classes)
+    if (d->target_type == TRM_TYPE_FLOAT && d->classes)
         return trm_yaml_fail(place_of(j, "data.classes"),
                              "data.classes is given, but data.target_type is float");
     TRM_TRY(finish_norm(j));
+    TRM_TRY(check_targets(j));
+    TRM_TRY(check_transforms(j));
     return check_floats(j);
 }
 
@@ -364,6 +452,7 @@ static trm_status resolve(const trm_job *j, char **name) {
 static trm_status resolve_names(trm_job *j) {
     for (int i = 0; i < j->data.n_train; i++) TRM_TRY(resolve(j, &j->data.train[i]));
     for (int i = 0; i < j->data.n_valid; i++) TRM_TRY(resolve(j, &j->data.valid[i]));
+    if (j->data.stats && strcmp(j->data.stats, "auto") != 0) TRM_TRY(resolve(j, &j->data.stats));
     return j->model_init ? resolve(j, &j->model_init) : TRM_OK;
 }
 
@@ -431,7 +520,12 @@ trm_data_spec trm_job_data_spec(const trm_job *j, bool valid) {
         .hwc = d->hwc,
         .window = d->window,
         .classes = d->classes,
-        .float_target = d->float_target,
+        .float_target = d->target_type == TRM_TYPE_FLOAT,
+        .target_rows = d->target_type == TRM_TYPE_ONEHOT   ? TRM_TARGET_ONEHOT
+                       : d->target_type == TRM_TYPE_ARGMAX ? TRM_TARGET_ARGMAX
+                                                           : TRM_TARGET_PLAIN,
+        .label_map = d->label_map,
+        .n_labels = d->n_labels,
         .first = valid ? d->valid_first : d->train_first,
         .count = valid ? d->valid_count : d->train_count,
         .cache = d->cache,

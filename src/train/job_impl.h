@@ -26,6 +26,8 @@ typedef enum trm_job_kind {
     TRM_KEY_ROWS,                   /* two int64_t: first row, number of rows (0 = to the end); "100:200" */
     TRM_KEY_EVERY,                  /* trm_every */
     TRM_KEY_BYTES,                  /* int64_t; "2 GiB" */
+    TRM_KEY_TRANSFORMS,             /* trm_transform *, owned, and an int count; `names`: those that may stand here */
+    TRM_KEY_LABELS,                 /* trm_label *, owned, and an int count: a map, or a list of what becomes 0, 1, ... */
     TRM_KEY_LAYERS,                 /* model.layers: a number for gpt (int64_t), else the list that model.c reads */
 } trm_job_kind;
 
@@ -41,6 +43,7 @@ enum {
     TRM_KEY_TIMES = 256,            /* EVERY: `never` is not allowed */
     TRM_KEY_LAYER = 512,            /* TEXT: the name of an earlier layer */
     TRM_KEY_PERCENT = 1024,         /* FLOAT: a share, also written "5%" */
+    TRM_KEY_BY = 2048,              /* PAIR: also written "32x48" */
 };
 
 /* One key: this table parses, prints and documents. */
@@ -83,6 +86,11 @@ void trm_job_value_write(const trm_job_key *k, const void *base, trm_str *out);
 void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out);
 /* Frees what a value owns. */
 void trm_job_value_free(const trm_job_key *k, void *base);
+
+/* transforms.c: the lists of transforms. */
+trm_status trm_job_transforms_read(const trm_job_key *k, const trm_yaml_node *n, void *base);
+void trm_job_transforms_write(const trm_transform *t, int n, trm_str *out);
+void trm_job_transforms_reference(trm_str *out);
 
 /* The shortest decimal text that reads back the same; buf of >= 32 bytes. Returns buf. */
 const char *trm_job_number(double v, char *buf);

@@ -8,7 +8,7 @@
 #define MANY 1e9 /* an end that keeps later products in range; no one reaches it */
 
 static const char *const layouts[] = {"chw", "hwc", NULL};
-static const char *const targets[] = {"class", "float", NULL};
+static const char *const targets[] = {"class", "float", "onehot", "argmax", NULL};
 static const char *const caches[] = {"auto", "on", "off", NULL};
 static const char *const shuffles[] = {"none", "exact", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
@@ -19,9 +19,13 @@ static const char *const schedules[] = {"constant", "step", "linear", "cosine", 
 static const char *const nonfinites[] = {"stop", "skip", NULL};
 static const char *const balances[] = {"off", "static", "dynamic", "hybrid", "replay", NULL};
 static const char *const predictors[] = {"last", "ema", "median", "trend", NULL};
+static const char *const fixed[] = {"resize", "center_crop", "pad", NULL};
+static const char *const drawn[] = {"pad", "crop", "flip", "erase", NULL};
+static const char *const norms[] = {"mean_std", "min_max", NULL};
 static const char *const probe[] = {"probe", NULL};
 
 #define ONLY(key, values) .only_key = (key), .only = (values)
+#define TARGET "data.target_type"
 #define OPTIMIZER "train.optimizer.type"
 #define SCHEDULE "train.schedule.type"
 #define PRESET "model.preset"
@@ -56,8 +60,20 @@ const trm_job_key trm_job_keys[] = {
      .about = "cuts a stream of tokens into samples of this length; the target is the next token"},
     {"data.classes", TRM_KEY_INT, AT(data.classes), .min = 1, .max = MANY, .def_text = "from the data",
      .about = "number of classes (or of tokens); labels at or above it are a fault of the data"},
-    {"data.target_type", TRM_KEY_CHOICE_BOOL, AT(data.float_target), .names = targets, .def = "class",
-     .about = "targets are class labels, or numbers to regress"},
+    {TARGET, TRM_KEY_CHOICE, AT(data.target_type), .names = targets, .def = "class",
+     .about = "targets are class labels, numbers to regress, rows of zeros and one 1, or rows of which the "
+              "place of the "
+              "largest number is the class"},
+    {"data.label_map", TRM_KEY_LABELS, AT(data.label_map), COUNT(data.n_labels), .def_text = "none",
+     ONLY(TARGET, "class onehot argmax"),
+     .about = "the model's class for each class of the file, `{3: 0, 7: 1}`, or a list whose first entry "
+              "becomes class 0; "
+              "a class that is not named is a fault of the data"},
+    {"data.target_scale", TRM_KEY_FLOAT, AT(data.target_scale), .min = -INFINITY, .def = "1",
+     ONLY(TARGET, "float"),
+     .about = "targets become raw * target_scale + target_bias, and what the model says is meant so"},
+    {"data.target_bias", TRM_KEY_FLOAT, AT(data.target_bias), .min = -INFINITY, .def = "0",
+     ONLY(TARGET, "float"), .about = "see `data.target_scale`"},
     {"data.train_rows", TRM_KEY_ROWS, AT(data.train_first), .def_text = "all",
      .about =
          "rows of the training files to use (tokens of a stream), counted over all files, `\"0:8000\"`: from "
@@ -77,6 +93,24 @@ const trm_job_key trm_job_keys[] = {
      .about = "one number, or one for each channel; after `data.scale`"},
     {"data.std", TRM_KEY_FLOATS, AT(data.std), COUNT(data.norm_count), .flags = TRM_KEY_ABOVE,
      .def_text = "1", .about = "one number, or one for each channel; after `data.scale`"},
+    {"data.min", TRM_KEY_FLOATS, AT(data.min), COUNT(data.n_min), .min = -INFINITY, .def_text = "none",
+     .about = "with `data.max`: inputs become (raw - min) / (max - min), 0 to 1; one number, or one for each "
+              "channel"},
+    {"data.max", TRM_KEY_FLOATS, AT(data.max), COUNT(data.n_max), .min = -INFINITY, .def_text = "none",
+     .about = "see `data.min`"},
+    {"data.stats", TRM_KEY_TEXT, AT(data.stats), .flags = TRM_KEY_PATH, .def_text = "none",
+     .about = "statistics of the inputs to scale them by: `auto` takes them of the training set when a run "
+              "begins; or a file that "
+              "`trireme data stats` wrote"},
+    {"data.normalize", TRM_KEY_CHOICE, AT(data.normalize), .names = norms, .def_text = "`mean_std`",
+     .about = "by which numbers of `data.stats`: to mean 0 and deviation 1, or to 0 to 1"},
+    {"data.transform", TRM_KEY_TRANSFORMS, AT(data.transform), COUNT(data.n_transform), .names = fixed,
+     .def_text = "none", .about = "done to the images of every set, one after the other (see Transforms)"},
+    {"data.augment", TRM_KEY_TRANSFORMS, AT(data.augment), COUNT(data.n_augment), .names = drawn,
+     .def_text = "none",
+     .about =
+         "done after that to the images that are trained on, anew in each epoch; the other sets take the "
+         "middle of a crop"},
 
     /* ---- device ---- */
     {"device.backend", TRM_KEY_CHOICE_TEXT, AT(device.backend), .names = backends, .def = "cpu",

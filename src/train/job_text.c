@@ -8,9 +8,22 @@ static const trm_yaml_node *layer_list(const trm_job *j) {
     return n && n->kind == TRM_YAML_LIST ? n : NULL;
 }
 
+/* Statistics that were taken are written as their numbers. */
+static bool is_settled(const trm_job *j, const trm_job_key *k) {
+    static const char *const keys[] = {"data.scale", "data.mean", "data.std"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(k->path, keys[i])) return j->data.settled;
+    return false;
+}
+
+static bool is_replaced(const trm_job *j, const trm_job_key *k) {
+    return j->data.settled && (!strcmp(k->path, "data.stats") || !strcmp(k->path, "data.normalize"));
+}
+
 /* True where the job has a value for this key: given, or by default. */
 static bool has_value(const trm_job *j, const trm_job_key *k) {
     if (!trm_job_key_fits(j, k)) return false;
+    if (is_settled(j, k) || is_replaced(j, k)) return is_settled(j, k);
     if (k->kind == TRM_KEY_LAYERS) return layer_list(j) || j->model.preset == TRM_PRESET_GPT;
     return k->def || k->flags & TRM_KEY_SET || trm_job_key_given(j, k);
 }
@@ -68,7 +81,7 @@ void trm_job_table(const trm_job *j, trm_str *text) {
         if (!has_value(j, k)) continue;
         trm_str value = {0};
         table_value(j, k, &value);
-        const char *mark = trm_job_key_given(j, k) ? "" : "default";
+        const char *mark = trm_job_key_given(j, k) || is_settled(j, k) ? "" : "default";
         trm_str_add(text, mark[0] ? "  %-30s  %-*s %s\n" : "  %-30s  %.*s%s\n", k->path,
                     mark[0] ? VALUE_COLUMN : 4096, trm_str_get(&value), mark);
         trm_str_free(&value);
@@ -115,5 +128,6 @@ void trm_job_reference(trm_str *markdown) {
         before = k->path;
     }
     trm_str_add(markdown, "\n");
+    trm_job_transforms_reference(markdown);
     trm_job_model_reference(markdown);
 }

@@ -1,4 +1,5 @@
 /* job_value: what each kind of key reads, writes and allows. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "job_impl.h"
@@ -73,8 +74,15 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
         trm_str_add(out, "a number or a list of numbers");
         break;
     case TRM_KEY_INTS: trm_str_add(out, "lists of 1 to 8 whole numbers"); break;
-    case TRM_KEY_PAIR: trm_str_add(out, "a whole number or a list of two"); break;
+    case TRM_KEY_PAIR:
+        trm_str_add(out, "%sa whole number or a list of two", k->flags & TRM_KEY_BY ? "`AxB`, " : "");
+        break;
     case TRM_KEY_SHAPE: trm_str_add(out, "lists of 1 to %d whole numbers", TRM_MAX_DIMS); break;
+    case TRM_KEY_LABELS: trm_str_add(out, "a map or a list of different whole numbers"); return;
+    case TRM_KEY_TRANSFORMS:
+        trm_str_add(out, "a list of ");
+        add_names(k, out);
+        return;
     case TRM_KEY_ROWS: trm_str_add(out, "FIRST:END with FIRST below END, either may be left out"); return;
     case TRM_KEY_EVERY:
         trm_str_add(out, "epoch, N epochs, N updates%s (N from 1)",
@@ -255,8 +263,20 @@ static bool read_ints(const trm_job_key *k, const trm_yaml_node *n, int max, int
     return true;
 }
 
+/* "32x48" */
+static bool read_by(const trm_job_key *k, const trm_yaml_node *n, int64_t *out) {
+    char first[24];
+    const char *by = is_text(n) && !n->quoted ? strchr(n->text, 'x') : NULL;
+    if (!by || by - n->text >= (int)sizeof first) return false;
+    memcpy(first, n->text, (size_t)(by - n->text));
+    first[by - n->text] = '\0';
+    return trm_parse_int(first, &out[0]) && trm_parse_int(by + 1, &out[1]) && in_range(k, (double)out[0]) &&
+           in_range(k, (double)out[1]);
+}
+
 static bool read_pair(const trm_job_key *k, const trm_yaml_node *n, int64_t *out) {
     int count;
+    if (k->flags & TRM_KEY_BY && read_by(k, n, out)) return true;
     if (!read_ints(k, n, 2, out, &count)) return false;
     if (count == 1) out[1] = out[0];
     return true;
@@ -307,6 +327,43 @@ static trm_status take_floats(const trm_job_key *k, const trm_yaml_node *n, doub
     for (int i = 0; i < numbers; i++)
         if (!read_float(k, entry(n, i), &list[i])) return refuse(k, entry(n, i));
     return TRM_OK;
+}
+
+#define MOST_CLASS 1000000000
+
+/* Entry i of {from: to, ...} or [from, ...]. */
+static bool read_label(const trm_yaml_node *n, int i, trm_label *out) {
+    const trm_yaml_node *v = n->kind == TRM_YAML_MAP ? n->pair[i].value : n->item[i];
+    int64_t number;
+    if (!is_text(v) || v->quoted || !trm_parse_int(v->text, &number)) return false;
+    *out = (trm_label){number, i};
+    if (n->kind == TRM_YAML_LIST) return true;
+    out->to = number;
+    return trm_parse_int(n->pair[i].key, &out->from) && number >= 0 && number <= MOST_CLASS;
+}
+
+static int compare_labels(const void *a, const void *b) {
+    const trm_label *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static bool read_labels(const trm_yaml_node *n, trm_label *list) {
+    for (int i = 0; i < n->n; i++)
+        if (!read_label(n, i, &list[i])) return false;
+    qsort(list, (size_t)n->n, sizeof *list, compare_labels);
+    for (int i = 1; i < n->n; i++)
+        if (list[i - 1].from == list[i].from) return false;
+    return true;
+}
+
+static trm_status take_labels(const trm_job_key *k, const trm_yaml_node *n, trm_label **out, int *count) {
+    if (n->kind == TRM_YAML_TEXT || n->n == 0) return refuse(k, n);
+    trm_label *list = trm_alloc_array((size_t)n->n, sizeof *list, "a map of labels");
+    if (!list) return TRM_MEMORY;
+    trm_free(*out);
+    *out = list;
+    *count = n->n;
+    return read_labels(n, list) ? TRM_OK : refuse(k, n);
 }
 
 static trm_status take_choice(const trm_job_key *k, const trm_yaml_node *n, void *at) {
@@ -361,6 +418,8 @@ trm_status trm_job_value_read(const trm_job_key *k, const trm_yaml_node *n, void
     case TRM_KEY_CHOICE_TEXT: return take_choice(k, n, at);
     case TRM_KEY_FILES: return take_files(k, n, base);
     case TRM_KEY_FLOATS: return take_floats(k, n, at, count);
+    case TRM_KEY_TRANSFORMS: return trm_job_transforms_read(k, n, base);
+    case TRM_KEY_LABELS: return take_labels(k, n, at, count);
     default: return read_plain(k, n, at, count) ? TRM_OK : refuse(k, n);
     }
 }
@@ -381,7 +440,7 @@ void trm_job_value_free(const trm_job_key *k, void *base) {
         *count = 0;
     }
     if (k->kind == TRM_KEY_FILES || k->kind == TRM_KEY_FLOATS || k->kind == TRM_KEY_TEXT ||
-        k->kind == TRM_KEY_CHOICE_TEXT) {
+        k->kind == TRM_KEY_CHOICE_TEXT || k->kind == TRM_KEY_TRANSFORMS || k->kind == TRM_KEY_LABELS) {
         trm_free(*(void **)at);
         *(void **)at = NULL;
     }
@@ -416,6 +475,13 @@ static void write_floats(const double *v, int n, trm_str *out) {
     trm_str_add(out, "[");
     for (int i = 0; i < n; i++) trm_str_add(out, i ? ", %s" : "%s", trm_job_number(v[i], buf));
     trm_str_add(out, "]");
+}
+
+static void write_labels(const trm_label *v, int n, trm_str *out) {
+    trm_str_add(out, "{");
+    for (int i = 0; i < n; i++)
+        trm_str_add(out, i ? ", %lld: %lld" : "%lld: %lld", (long long)v[i].from, (long long)v[i].to);
+    trm_str_add(out, "}");
 }
 
 static void write_files(char *const *files, int n, trm_str *out) {
@@ -455,5 +521,7 @@ void trm_job_value_write(const trm_job_key *k, const void *base, trm_str *out) {
     case TRM_KEY_SHAPE: write_ints(((const trm_shape *)at)->dim, ((const trm_shape *)at)->rank, out); break;
     case TRM_KEY_ROWS: write_rows(at, out); break;
     case TRM_KEY_EVERY: write_every(at, out); break;
+    case TRM_KEY_LABELS: write_labels(*(trm_label *const *)at, *count, out); break;
+    case TRM_KEY_TRANSFORMS: trm_job_transforms_write(*(trm_transform *const *)at, *count, out); break;
     }
 }

@@ -397,14 +397,25 @@ static trm_status finish(const trm_job *j, const trm_data_info *data, trm_graph 
     return trm_graph_check_loss(g, j->train.loss, y, data->y_is_class, data->classes);
 }
 
-/* mean and std are one number, or one for each channel of an image. */
+/* The key that says how many channels are scaled. */
+static const trm_yaml_pair *norm_key(const trm_job *j) {
+    static const char *const keys[] = {"data.mean", "data.std", "data.min", "data.max", "data.stats"};
+    const trm_yaml_pair *most = NULL;
+    int numbers = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const trm_yaml_pair *p = trm_yaml_find(j->tree->root, keys[i]);
+        int n = !p ? 0 : p->value->kind == TRM_YAML_LIST ? p->value->n : 1;
+        if (n > numbers) most = p, numbers = n;
+    }
+    return most;
+}
+
+/* mean and std are one number, or one for each channel of an image or each number of a vector. */
 static trm_status check_norm(const trm_job *j, const trm_data_info *data, bool tokens) {
     char buf[80];
-    int64_t channels = data->x.rank == 3 ? data->x.dim[0] : 1;
+    int64_t channels = trm_data_channels(&data->x);
     int n = j->data.norm_count;
-    trm_yaml_pair *p = trm_yaml_find(j->tree->root, "data.mean");
-    if (!p || (p->value->kind == TRM_YAML_LIST ? p->value->n : 1) < n)
-        p = trm_yaml_find(j->tree->root, "data.std");
+    const trm_yaml_pair *p = norm_key(j);
     if (n == 0 || (!tokens && (n == 1 || n == channels))) return TRM_OK;
     if (tokens) return trm_yaml_fail(p->value->at, "data.%s is given, but the inputs are tokens", p->key);
     return trm_yaml_fail(p->value->at, "data.%s has %d numbers; inputs of shape %s allow %s%lld", p->key, n,

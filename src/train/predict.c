@@ -219,7 +219,7 @@ trm_status trm_run_predict(const trm_job *j, trm_comm *c, const trm_predict_spec
     trm_job job = with_input(j, s);
     predict p = {0};
     TRM_TRY(trm_root_says(c, trm_comm_rank(c) == 0 ? check_words(&job, s) : TRM_OK));
-    trm_status status = trm_engine_create_bare(&job, c, o, &p.engine);
+    trm_status status = trm_engine_create_bare(&job, c, o, s->weights, &p.engine);
     if (status == TRM_OK) status = work(&p, s);
     /* Before the others are told: what was begun is taken away, however this ends. */
     trm_sink_close(&p.sink);

@@ -301,7 +301,7 @@ trm_status trm_run_train(const trm_job *j, trm_comm *c, const trm_run_options *o
         return status;
     }
     r->folder = (trm_run_folder){.lock = -1, .metrics = -1, .losses = -1};
-    status = trm_engine_create(j, c, o, true, &r->engine);
+    status = trm_engine_create(j, c, o, true, NULL, &r->engine);
     if (status == TRM_OK) status = trm_run_begin(r);
     if (status == TRM_OK) status = train(r);
     leave(r, status);

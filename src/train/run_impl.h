@@ -28,7 +28,8 @@
 
 typedef struct trm_run trm_run;
 typedef struct trm_engine {
-    const trm_job *job;
+    const trm_job *job;             /* as it was given, or `settled` */
+    trm_job *settled;               /* a copy that has numbers in the place of data.stats; NULL: there was none */
     trm_comm *comm;
     const trm_run_options *opt;
     int rank, ranks, threads;
@@ -45,11 +46,14 @@ typedef struct trm_engine {
     trm_runner *runner;
 } trm_engine;
 
-/* training: opens the training set, plans gradients and moments; else only what evaluation needs. Collective. */
-trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training, trm_engine *out);
+/* training: opens the training set, plans gradients and moments; else only what evaluation needs.  weights: those that will
+ * be evaluated, which may know the numbers of data.stats. Collective. */
+trm_status trm_engine_create(const trm_job *j, trm_comm *c, const trm_run_options *o, bool training, const char *weights,
+                             trm_engine *out);
 /* For inference: opens data.valid without targets; the training set is only looked at where it must say what the model's output is.
  * Collective. */
-trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o, trm_engine *out);
+trm_status trm_engine_create_bare(const trm_job *j, trm_comm *c, const trm_run_options *o, const char *weights,
+                                  trm_engine *out);
 void trm_engine_free(trm_engine *e);            /* collective */
 /* Weights from a checkpoint or a file of them, read by rank 0, to all.  Collective. */
 trm_status trm_engine_load_weights(trm_engine *e, const char *path);
@@ -77,6 +81,12 @@ trm_status trm_engine_compare(trm_engine *e, int64_t update);
 
 /* Cores that each of the ranks that share this rank's cores may use; >= 1. Collective. */
 trm_status trm_cores_each(trm_comm *c, int *out);
+/* norm.c: the numbers of data.stats, where it is given; from a checkpoint where one is named. Collective, agreed. */
+trm_status trm_engine_settle(trm_engine *e, const char *weights);
+void trm_engine_unsettle(trm_engine *e);
+bool trm_job_stats_auto(const trm_job *j);
+/* Does the file of data.stats fit the data? */
+trm_status trm_job_stats_check(const trm_job *j, const trm_data_info *d);
 /* The load part of the runner: how raw samples become numbers. */
 trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d);
 /* data.scale as it is used with this data set. */

@@ -121,7 +121,7 @@ static void reads_every_key(void **state) {
     assert_string_equal(j->data.input, "/group/images");
     assert_int_equal(j->data.shape.dim[2], 32);
     assert_true(j->data.hwc);
-    assert_false(j->data.float_target);
+    assert_int_equal(j->data.target_type, TRM_TYPE_CLASS);
     assert_int_equal(j->data.train_first, 100);
     assert_int_equal(j->data.train_count, 7900);
     assert_int_equal(j->data.valid_first, 0);
@@ -151,6 +151,92 @@ static void reads_every_key(void **state) {
     assert_int_equal(train.n_files, 3);
     assert_int_equal(train.first, 100);
     trm_job_free(j);
+}
+
+/* What is done to images and targets, and cannot stand beside tokens. */
+static const char other_keys[] =
+    "data:\n"
+    "  train: a.h5\n"
+    "  min: [0, -1, 0.5]\n"
+    "  max: 255\n"
+    "  target_type: onehot\n"
+    "  label_map: {7: 0, -3: 1, 12: 1}\n"
+    "  transform:\n"
+    "    - resize: 40x48\n"
+    "    - resize: {size: [36, 40], method: area}\n"
+    "    - center_crop: 32\n"
+    "    - pad: {pixels: [2, 3], value: 128}\n"
+    "  augment: [pad: 4, crop: [32, 34], flip, flip: {direction: vertical, p: 0.25}, erase: 0.75,\n"
+    "            {erase: {area: [0.1, 0.2], ratio: [1, 2], value: 9}}]\n" MODEL TRAIN;
+
+static void reads_transforms(void **state) {
+    (void)state;
+    trm_job *j = job_of(other_keys);
+    const trm_transform *t = j->data.transform, *a = j->data.augment;
+    assert_int_equal(j->data.n_transform, 4);
+    assert_true(t[0].kind == TRM_RESIZE && t[0].size[0] == 40 && t[0].size[1] == 48 && !t[0].area_mean);
+    assert_true(t[1].size[1] == 40 && t[1].area_mean);
+    assert_true(t[2].kind == TRM_CENTER_CROP && t[2].size[0] == 32 && t[2].size[1] == 32);
+    assert_true(t[3].kind == TRM_PAD && t[3].size[0] == 2 && t[3].size[1] == 3 && t[3].value == 128);
+    assert_int_equal(j->data.n_augment, 6);
+    assert_true(a[0].kind == TRM_PAD && a[0].size[1] == 4 && a[0].value == 0);
+    assert_true(a[1].kind == TRM_CROP && a[1].size[1] == 34);
+    assert_true(a[2].kind == TRM_FLIP && !a[2].vertical && a[2].p == 0.5);
+    assert_true(a[3].vertical && a[3].p == 0.25);
+    assert_true(a[4].kind == TRM_ERASE && a[4].p == 0.75 && a[4].area[1] == 0.33 && a[4].ratio[0] == 0.3);
+    assert_true(a[5].p == 0.5 && a[5].area[0] == 0.1 && a[5].ratio[1] == 2 && a[5].value == 9);
+    trm_job_free(j);
+}
+
+static void reads_scales_and_targets(void **state) {
+    (void)state;
+    trm_job *j = job_of(other_keys);
+    assert_int_equal(j->data.norm_count, 3);
+    assert_true(j->data.mean[1] == -1 && j->data.std[1] == 256 && j->data.std[2] == 254.5);
+    assert_true(j->data.scale == 1 && j->data.scale_given);
+    assert_int_equal(j->data.target_type, TRM_TYPE_ONEHOT);
+    assert_int_equal(j->data.n_labels, 3);
+    assert_true(j->data.label_map[0].from == -3 && j->data.label_map[0].to == 1);
+    trm_data_spec spec = trm_job_data_spec(j, false);
+    assert_int_equal(spec.target_rows, TRM_TARGET_ONEHOT);
+    assert_int_equal(spec.n_labels, 3);
+    assert_false(spec.float_target);
+    trm_job_free(j);
+    j = job_of("data: {train: a.h5, label_map: [3, 7], stats: auto, normalize: min_max}\n" MODEL TRAIN);
+    assert_true(j->data.label_map[1].from == 7 && j->data.label_map[1].to == 1);
+    assert_string_equal(j->data.stats, "auto");
+    assert_int_equal(j->data.normalize, TRM_NORM_MIN_MAX);
+    assert_int_equal(j->data.norm_count, 0);
+    trm_job_free(j);
+    j = job_of("data: {train: a.h5, target_type: float, target_scale: -0.5, target_bias: 2}\n" MODEL TRAIN);
+    assert_true(j->data.target_scale == -0.5 && j->data.target_bias == 2);
+    assert_true(trm_job_data_spec(j, false).float_target);
+    trm_job_free(j);
+}
+
+/* A job whose statistics are taken is written with the numbers in the place of `stats`. */
+static void writes_settled_statistics(void **state) {
+    (void)state;
+    trm_str text = {0};
+    trm_job *j = job_of("data: {train: a.h5, stats: auto, normalize: min_max}\n" MODEL TRAIN), *again = NULL,
+            copy = *j;
+    double mean[] = {0.1, -2}, std[] = {1.0 / 3, 7};
+    copy.data.mean = mean;
+    copy.data.std = std;
+    copy.data.norm_count = 2;
+    copy.data.scale = 1;
+    copy.data.settled = true;
+    assert_ok(trm_job_write(&copy, &text));
+    assert_null(strstr(text.p, "stats"));
+    assert_null(strstr(text.p, "normalize"));
+    assert_ok(trm_job_parse("job.yaml", text.p, text.len, NULL, 0, &again));
+    assert_true(again->data.scale_given && again->data.scale == 1 && !again->data.stats);
+    assert_int_equal(again->data.norm_count, 2);
+    assert_memory_equal(again->data.mean, mean, sizeof mean);
+    assert_memory_equal(again->data.std, std, sizeof std);
+    trm_job_free(again);
+    trm_job_free(j);
+    trm_str_free(&text);
 }
 
 static void reads_losses(void **state) {
@@ -390,6 +476,72 @@ static const bad_job bad_jobs[] = {
      "data.std has 2 numbers and data.mean 3; allowed are one or as many", ""},
     {"data: {train: a.h5, target_type: float, classes: 3}\n" MODEL TRAIN,
      "data.classes is given, but data.target_type is float", ""},
+#define IN(keys) "data: {train: a.h5, " keys "}\n" MODEL TRAIN
+    /* scaling */
+    {IN("min: 0"), "job.yaml:1:26: data.min is given without data.max", ""},
+    {IN("max: 1"), "job.yaml:1:26: data.max is given without data.min", ""},
+    {IN("min: [0, 1], max: [1, 2, 3]"), "data.max has 3 numbers and data.min 2; allowed are one or as many",
+     ""},
+    {IN("min: 2, max: [3, 2]"), "data.max is 2; allowed are numbers above data.min, 2", ""},
+    {IN("mean: 1, min: 0, max: 1"),
+     "job.yaml:1:35: data.mean and data.min are both given; inputs are scaled in one way",
+     "scale, mean and std; or min and max; or stats"},
+    {IN("scale: 1, stats: auto"), "data.scale and data.stats are both given", ""},
+    {IN("min: 0, max: 1, stats: s.h5"), "data.min and data.stats are both given", ""},
+    {IN("normalize: min_max"), "data.normalize is given without data.stats", ""},
+    {IN("stats: auto, normalize: minmax"), "data.normalize is minmax; allowed are mean_std, min_max",
+     "did you mean `min_max`?"},
+    {IN("stats: auto, window: 5"), "data.stats is given, but data.window reads tokens", ""},
+    /* targets */
+    {IN("target_type: float, label_map: [1]"),
+     "data.label_map is only for data.target_type class or onehot or argmax", ""},
+    {IN("target_scale: 2"), "data.target_scale is only for data.target_type float; here it is class", ""},
+    {IN("target_type: float, target_scale: 0"), "data.target_scale is 0; allowed are numbers from", ""},
+    {IN("target_type: one-hot"), "data.target_type is one-hot; allowed are class, float, onehot, argmax",
+     "did you mean `onehot`?"},
+    {IN("label_map: {3: x}"),
+     "data.label_map is a map of keys; allowed are a map or a list of different whole numbers", ""},
+    {IN("label_map: {3: -1}"), "data.label_map is a map of keys; allowed are", ""},
+    {IN("label_map: {3: 0, 03: 1}"), "data.label_map is a map of keys; allowed are", ""},
+    {IN("label_map: [1, 2, 1]"), "data.label_map is a list; allowed are", ""},
+    {IN("label_map: []"), "data.label_map is an empty list; allowed are", ""},
+    {IN("label_map: {3: 5}, classes: 5"),
+     "data.label_map leads to class 5; allowed are those below data.classes, 5", ""},
+    {IN("label_map: [1], window: 5"), "data.label_map is given, but data.window reads tokens", ""},
+    {IN("target_type: onehot, window: 5"), "data.target_type is onehot, but data.window reads tokens", ""},
+    /* transforms */
+    {IN("augment: flip"), "job.yaml:1:30: data.augment is flip; allowed are lists of 1 to 16 transforms", ""},
+    {IN("augment: {flip: vertical}"), "data.augment is a map of keys; allowed are lists",
+     "a list: `- flip: ...`"},
+    {IN("augment: []"), "data.augment is an empty list; allowed are lists", ""},
+    {IN("augment: [flop]"), "job.yaml:1:31: unknown transform `flop` in data.augment",
+     "did you mean `flip`?"},
+    {IN("augment: [rotate: 5]"), "unknown transform `rotate` in data.augment",
+     "known here: pad, crop, flip, erase"},
+    {IN("augment: [resize: 5]"),
+     "`resize` in data.augment: it is the same for all samples, and its place is data.transform", ""},
+    {IN("transform: [crop: 5]"),
+     "`crop` in data.transform: it is drawn for each sample, and its place is data.augment", ""},
+    {IN("augment: [{flip: vertical, crop: 5}]"),
+     "`flip` and `crop` stand in one entry; each transform needs a `-`", ""},
+    {IN("augment: [[flip]]"), "an entry of data.augment is a list; allowed are a word (`flip`) or a map", ""},
+    {IN("augment: [crop]"), "crop needs `size`", "size: height and width"},
+    {IN("augment: [crop: {sise: 5}]"), "unknown key `sise` of crop", "did you mean `size`?"},
+    {IN("augment: [crop: 0]"), "crop.size is 0; allowed are `AxB`, a whole number or a list of two from 1",
+     ""},
+    {IN("augment: [crop: 32x0]"), "crop.size is 32x0; allowed are", ""},
+    {IN("augment: [crop: 32xx4]"), "crop.size is 32xx4; allowed are", ""},
+    {IN("augment: [flip: sideways]"), "flip.direction is sideways; allowed are horizontal, vertical", ""},
+    {IN("augment: [flip: {p: 1.5}]"), "flip.p is 1.5; allowed are numbers from 0 to 1", ""},
+    {IN("augment: [erase: {area: [0.5, 0.1]}]"),
+     "erase.area goes from 0.5 to 0.1; allowed are two numbers that rise", ""},
+    {IN("augment: [erase: {ratio: [0, 1]}]"),
+     "erase.ratio is a list; allowed are lists of two numbers above 0", ""},
+    {IN("augment: [pad: -1]"), "pad.pixels is -1; allowed are", ""},
+    {IN("transform: [resize: {size: 8, method: cubic}]"),
+     "resize.method is cubic; allowed are bilinear, area", ""},
+    {IN("augment: [flip], window: 8"), "data.augment is for images, but data.window reads tokens", ""},
+
     {GOOD "balance: static\n", "job.yaml:4:1: balance.weights is missing; it is needed with static", ""},
     {GOOD "balance: {weights: [1]}\n", "balance.weights is only for balance.mode static; here it is hybrid",
      ""},
@@ -532,6 +684,9 @@ static void writes_what_reads_back(void **state) {
     (void)state;
     assert_round_trip(GOOD);
     assert_round_trip(every_key);
+    assert_round_trip(other_keys);
+    assert_round_trip("data: {train: a.h5, stats: auto, label_map: [3, 7]}\n" MODEL TRAIN);
+    assert_round_trip("data: {train: a.h5, target_type: float, target_bias: -1}\n" MODEL TRAIN);
     assert_round_trip(
         "data: {train: [\"a b.h5\", 'x: y', \"-\", \"null\", \"#\", \"q\\\"\\\\\"], std: [2, 3]}\n"
         "model:\n  layers:\n    - linear: {out: 5, name: x}\n    - residual: {layers: [{linear: 5}, relu], "
@@ -672,21 +827,27 @@ static void survives_cuts(void **state) {
 }
 
 /* One byte at a time becomes something else. */
-static void survives_changed_bytes(void **state) {
-    (void)state;
+static void change_bytes(const char *from, size_t n) {
     static const char others[] = "\0\n:,[]{}\"'#&*!|>-?%@`~0\xff";
-    char text[sizeof every_key];
-    for (size_t i = 0; i < sizeof every_key - 1; i++) {
-        memcpy(text, every_key, sizeof text);
+    char text[sizeof every_key + sizeof other_keys];
+    for (size_t i = 0; i < n; i++) {
+        memcpy(text, from, n);
         text[i] = others[i % (sizeof others - 1)];
-        trm_status s = try_parse(text, sizeof text - 1, NULL, 0);
+        trm_status s = try_parse(text, n, NULL, 0);
         assert_true(s == TRM_OK || s == TRM_JOB);
     }
 }
 
+static void survives_changed_bytes(void **state) {
+    (void)state;
+    change_bytes(every_key, sizeof every_key - 1);
+    change_bytes(other_keys, sizeof other_keys - 1);
+}
+
 static void survives_failing_memory(void **state) {
     (void)state;
-    static const char text[] = "data: {train: [a.h5, b.h5], mean: [1, 2], std: 3}\nmodel:\n  layers:\n    - "
+    static const char text[] = "data: {train: [a.h5, b.h5], mean: [1, 2], std: 3, label_map: {1: 0}, "
+                               "augment: [flip]}\nmodel:\n  layers:\n    - "
                                "linear: {out: 5, name: x}\n"
                                "    - repeat: {times: 2, layers: [{linear: 5}, relu]}\n" TRAIN;
     static const char *const set[] = {"train.optimizer=adam"};
@@ -701,16 +862,29 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_defaults),         cmocka_unit_test(reads_every_key),
-        cmocka_unit_test(reads_losses),           cmocka_unit_test(reads_early_stop),
-        cmocka_unit_test(reads_short_forms),      cmocka_unit_test(names_the_run),
-        cmocka_unit_test(refuses_bad_files),      cmocka_unit_test(takes_overrides),
-        cmocka_unit_test(refuses_bad_overrides),  cmocka_unit_test(finds_files_beside_the_job_file),
-        cmocka_unit_test(writes_what_reads_back), cmocka_unit_test(does_not_depend_on_the_locale),
-        cmocka_unit_test(writes_numbers),         cmocka_unit_test(prints_a_table),
-        cmocka_unit_test(has_a_sound_table),      cmocka_unit_test(is_documented),
-        cmocka_unit_test(examples_are_good),      cmocka_unit_test(survives_cuts),
-        cmocka_unit_test(survives_changed_bytes), cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(fills_defaults),
+        cmocka_unit_test(reads_every_key),
+        cmocka_unit_test(reads_transforms),
+        cmocka_unit_test(reads_scales_and_targets),
+        cmocka_unit_test(writes_settled_statistics),
+        cmocka_unit_test(reads_losses),
+        cmocka_unit_test(reads_early_stop),
+        cmocka_unit_test(reads_short_forms),
+        cmocka_unit_test(names_the_run),
+        cmocka_unit_test(refuses_bad_files),
+        cmocka_unit_test(takes_overrides),
+        cmocka_unit_test(refuses_bad_overrides),
+        cmocka_unit_test(finds_files_beside_the_job_file),
+        cmocka_unit_test(writes_what_reads_back),
+        cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(writes_numbers),
+        cmocka_unit_test(prints_a_table),
+        cmocka_unit_test(has_a_sound_table),
+        cmocka_unit_test(is_documented),
+        cmocka_unit_test(examples_are_good),
+        cmocka_unit_test(survives_cuts),
+        cmocka_unit_test(survives_changed_bytes),
+        cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
