@@ -8,6 +8,9 @@
  * (kernels/ref, slow and obvious: the oracle of every test).  All "float" buffers below hold that
  * type.  Tokens and class labels are int32; statistics and loss sums are float64 on every device.
  *
+ * bfloat16.  Where the device has it, arguments may lie in memory as bfloat16 (16 bits, uint16_t in C): desc.half names them.  LINEAR
+ * and CONV whose factors (X, W and DY, as far as the pass reads them) lie so multiply in bfloat16 and add in float32.
+ *
  * Layouts.  n samples lie one after the other.  An image sample (C,H,W) lies as (H,W,C); every
  * other sample lies row-major in its canonical shape.  Parameters have PyTorch's canonical shape
  * and order: linear (out,in), conv2d (out,in/groups,kh,kw), norms (C), embedding (vocab,C).
@@ -102,6 +105,7 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  * ADD_FWD       Y = act(X + X2), act NONE or RELU.  X may be Y.
  * ADD_INTO      DX += DY  (sums gradients of a value with several readers)
  * COPY          DX = DY
+ * CAST          Y = X, where X or Y may lie as bfloat16: rounded to the nearest, ties to even
  * LOSS_CE       X logits (...,C) as rows, T int32 per row -> tail; train: DX = softmax - onehot (sum, not mean).
  *               Equal largest logits: the first is the answer.  A class outside [0, C) fails the run with TRM_DATA.
  *               desc.smoothing e: the target is 1 - e for the class and e/C for all.  desc.ignores: a row whose class is desc.ignore
@@ -124,7 +128,7 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
     X(ACT_FWD) X(ACT_BWD) X(DROPOUT_FWD) X(DROPOUT_BWD)                 \
     X(FLATTEN_FWD) X(FLATTEN_BWD) X(UNFLATTEN_FWD) X(UNFLATTEN_BWD)                        \
     X(CONCAT_FWD) X(CONCAT_BWD) X(EMBED_FWD) X(EMBED_BWD) X(POSEMB_FWD) X(POSEMB_BWD)     \
-    X(ATTN_FWD) X(ATTN_BWD) X(ADD_FWD) X(ADD_INTO) X(COPY)                                  \
+    X(ATTN_FWD) X(ATTN_BWD) X(ADD_FWD) X(ADD_INTO) X(COPY) X(CAST)                                  \
     X(LOSS_CE) X(LOSS_MSE) X(LOSS_BCE) X(UPDATE) X(SUMSQ)
 typedef enum trm_op_kind {
 #define X(name) TRM_OP_##name,
@@ -143,10 +147,12 @@ typedef enum trm_arg {
 #undef X
     TRM_ARG_COUNT
 } trm_arg;
+#define TRM_HALF(arg) (UINT32_C(1) << (arg))
 
 /* Everything that a plan of an op depends on; unused fields are zero. */
 typedef struct trm_op_desc {
     trm_op_kind kind;
+    uint32_t half;                  /* arguments that lie as bfloat16, a mask of TRM_HALF(arg); see "bfloat16" above */
     int64_t n;                      /* samples in this slice, >= 1 */
     trm_shape in, out;              /* canonical per-sample shapes of X and Y */
     trm_act act;
@@ -198,6 +204,10 @@ typedef struct trm_backend {
     trm_status (*bind)(trm_op *op);             /* reads op->arg, op->scratch */
     trm_status (*run)(trm_op *op, const trm_step *step);
     void (*destroy)(trm_op *op);
+    /* bfloat16; both NULL where the device has none.  Whether this machine multiplies in it, else a sentence why not; and whether a
+     * layer gains by it: a pure function of the layer's shape and the machine, never of n. */
+    trm_status (*half)(const trm_device *d);
+    bool (*half_pays)(const trm_device *d, const trm_op_desc *forward);
 } trm_backend;
 
 struct trm_device {
@@ -222,6 +232,10 @@ struct trm_op {
 TRM_API trm_status trm_device_open(const char *backend, int threads, trm_device **out);
 TRM_API void trm_device_close(trm_device *d);
 TRM_API const trm_backend *const *trm_backends(void);   /* NULL-terminated */
+/* TRM_OK where the device multiplies in bfloat16, else TRM_MACHINE. */
+TRM_API trm_status trm_device_half(const trm_device *d);
+/* Whether a layer, given by its LINEAR_FWD or CONV_FWD, is better computed with bfloat16 factors; all its passes take them then. */
+TRM_API bool trm_op_half_pays(const trm_device *d, const trm_op_desc *forward);
 
 /* Checks the description against the op's rules (shapes, n, act), then asks the back end. */
 TRM_API trm_status trm_op_plan(trm_device *d, const trm_op_desc *desc, trm_op **out);

@@ -1,4 +1,5 @@
 /* dense: what surrounds a matrix product, one pass each over rows x cols. */
+#include "cpu/bf16.h"
 #include "cpu/kernels.h"
 #include "cpu/vecmath.h"
 
@@ -50,6 +51,31 @@ TRM_ACT_ROW(bias_sigmoid, trm_sigmoidf(v))
 TRM_ACT_ROW(bias_gelu, trm_geluf(v))
 TRM_ACT_ROW(bias_gelu_tanh, trm_gelu_tanhf(v))
 TRM_ACT_ROW(bias_silu, trm_siluf(v))
+
+/* The same with y as bfloat16. */
+#define TRM_ACT_ROW_BF16(name, expr)                                                                    \
+    void TRM_K(name##_bf16)(uint16_t * y, float *z, const float *b, int64_t rows, int64_t cols,         \
+                            int threads) {                                                              \
+        _Pragma("omp parallel for if (threads > 1) num_threads(threads)") for (int64_t i = 0; i < rows; \
+                                                                               i++) {                   \
+            float *zi = z + i * cols;                                                                   \
+            uint16_t *yi = y + i * cols;                                                                \
+            if (b) _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                             \
+                    float v = zi[j] + b[j];                                                             \
+                    zi[j] = v;                                                                          \
+                    yi[j] = trm_bf16_of(expr);                                                          \
+                }                                                                                       \
+            else                                                                                        \
+                _Pragma("omp simd") for (int64_t j = 0; j < cols; j++) {                                \
+                    float v = zi[j];                                                                    \
+                    yi[j] = trm_bf16_of(expr);                                                          \
+                }                                                                                       \
+        }                                                                                               \
+    }
+
+TRM_ACT_ROW_BF16(bias_gelu, trm_geluf(v))
+TRM_ACT_ROW_BF16(bias_gelu_tanh, trm_gelu_tanhf(v))
+TRM_ACT_ROW_BF16(bias_silu, trm_siluf(v))
 
 /* Sums of up to SUM_BLOCK columns, four rows at a time.  They stay in the first-level cache; long columns are
  * summed in pieces of SUM_ROWS rows, which keeps rounding small. */

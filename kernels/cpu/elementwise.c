@@ -1,4 +1,5 @@
 /* Element-wise ops: activations, sums, copies, dropout, and the change of order of flatten. */
+#include "bf16.h"
 #include "kernels.h"
 #include "lanes.h"
 #include "vecmath.h"
@@ -56,6 +57,17 @@ static inline float silu_grad(float x, float dy) { return dy * trm_silu_slope(x)
     void TRM_K(act_##name##_grad)(const float *from, const float *dy, float *dx, int64_t n, bool accumulate, \
                                   int threads) {                                                             \
         zip(name##_grad_span, from, dy, dx, n, accumulate, threads);                                         \
+    }                                                                                                        \
+    void TRM_K(act_##name##_grad_bf16)(const float *from, const float *dy, uint16_t *dx, int64_t n,          \
+                                       int threads) {                                                        \
+        threads = threads_for(n, threads);                                                                   \
+        _Pragma("omp parallel for num_threads(threads) if (threads > 1) schedule(static)") for (int t = 0;   \
+                                                                                                t < threads; \
+                                                                                                t++) {       \
+            trm_span s = span_of(n, 32, threads, t);                                                         \
+            _Pragma("omp simd") for (int64_t i = s.begin; i < s.end; i++) dx[i] =                            \
+                trm_bf16_of(name##_grad(from[i], dy[i]));                                                    \
+        }                                                                                                    \
     }
 
 ACT(relu, relu)

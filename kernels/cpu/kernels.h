@@ -24,6 +24,7 @@
 /* dense.c.  z is rows x cols; b (cols) may be NULL.
  *   fill_rows     y = b + res; either may be NULL (then 0), res may be y
  *   bias_*        z += b, y = act(z); y may be z, then only y is kept
+ *   bias_*_bf16   the same, y as bfloat16; z is always kept
  *   column_sums   out (+)= sum over rows of x
  *   pad_rows      copies x to y, whose rows are ld apart; where sum is not NULL, sum += column sums
  *   add_into      y += x */
@@ -35,6 +36,9 @@
     X(void, bias_gelu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
     X(void, bias_gelu_tanh, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))   \
     X(void, bias_silu, (float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads))        \
+    X(void, bias_gelu_bf16, (uint16_t *y, float *z, const float *b, int64_t rows, int64_t cols, int threads)) \
+    X(void, bias_gelu_tanh_bf16, (uint16_t *y, float *z, const float *b, int64_t rows, int64_t cols, int threads)) \
+    X(void, bias_silu_bf16, (uint16_t *y, float *z, const float *b, int64_t rows, int64_t cols, int threads)) \
     X(void, column_sums, (float *out, const float *x, int64_t rows, int64_t cols, bool add, int threads))    \
     X(void, pad_rows, (float *y, int64_t ld, const float *x, int64_t rows, int64_t cols, float *sum, int threads)) \
     X(void, add_into, (float *y, const float *x, int64_t n, int threads))
@@ -52,6 +56,12 @@
     X(void, softmax_grad,                                                                                   \
       (float *ds, const float *p, int64_t ld, int64_t rows, int64_t cols, int64_t seen, int64_t step, float scale))
 
+/* bf16.c: bfloat16 (rounded to the nearest, ties to even) and back; column_sums of it. */
+#define TRM_KERNELS_BF16(X)                                                                              \
+    X(void, to_bf16, (const float *x, uint16_t *y, int64_t n, int threads))                              \
+    X(void, from_bf16, (const uint16_t *x, float *y, int64_t n, int threads))                            \
+    X(void, column_sums_bf16, (float *out, const uint16_t *x, int64_t rows, int64_t cols, bool add, int threads))
+
 /* pool.c: n images (H,W,C).  `place` is the index in the window where the largest value was found. */
 typedef struct trm_pool {
     int64_t n, c, in[2], out[2], kernel[2], stride[2], pad[2];
@@ -68,7 +78,7 @@ typedef struct trm_pool {
     X(void, pool_avg_grad, (const trm_pool *a))
 
 #define TRM_KERNELS(X) \
-    TRM_KERNELS_DENSE(X) TRM_KERNELS_ATTENTION(X) TRM_KERNELS_POOL(X) TRM_KERNELS_LOOPS(X)
+    TRM_KERNELS_DENSE(X) TRM_KERNELS_BF16(X) TRM_KERNELS_ATTENTION(X) TRM_KERNELS_POOL(X) TRM_KERNELS_LOOPS(X)
 
 typedef struct trm_kernels {
     const char *isa;                /* "x86-64-v3" */

@@ -17,6 +17,8 @@ typedef struct trm_bn {
     bool relu, accumulate;
     const float *x, *res, *y;
     float *dy, *out;                /* out: Y of apply, DX of grad_apply */
+    const uint16_t *x16, *res16, *y16;  /* set in place of x, res, y where these lie as bfloat16 */
+    uint16_t *out16;                /* likewise; not with accumulate */
     const float *mean, *scale;      /* wide.  stats: mean is any number near the values, against cancellation */
     const float *shift, *slope;     /* wide.  apply: out = (x - mean) * scale + shift
                                      * grad_apply: out = dy * scale + (x - mean) * slope + shift */
@@ -33,6 +35,7 @@ typedef struct trm_ln {
     float eps;
     const float *x, *w, *b, *dy;
     float *out;                     /* Y or DX */
+    uint16_t *out16;                /* in its place where Y lies as bfloat16 */
     float *saved;                   /* per row: mean, 1/sd */
     double *work;                   /* backward: threads * 3c */
     double *dw, *db;                /* backward: the sums, c each */
@@ -68,7 +71,8 @@ typedef struct trm_dropout {
 #define TRM_KERNELS_ACT(X, name)                                                          \
     X(void, act_##name, (const float *x, float *y, int64_t n, int threads))               \
     X(void, act_##name##_grad,                                                            \
-      (const float *from, const float *dy, float *dx, int64_t n, bool accumulate, int threads))
+      (const float *from, const float *dy, float *dx, int64_t n, bool accumulate, int threads)) \
+    X(void, act_##name##_grad_bf16, (const float *from, const float *dy, uint16_t *dx, int64_t n, int threads))
 #define TRM_KERNELS_ELEMENTWISE(X)                                                                            \
     TRM_KERNELS_ACT(X, relu) TRM_KERNELS_ACT(X, tanh) TRM_KERNELS_ACT(X, sigmoid) TRM_KERNELS_ACT(X, gelu)    \
     TRM_KERNELS_ACT(X, gelu_tanh) TRM_KERNELS_ACT(X, silu)                                                    \

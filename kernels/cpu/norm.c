@@ -1,12 +1,33 @@
 /* Batch norm over rows of channels and layer norm over rows, float32.
  *
  * Sums are kept in float over a few hundred rows at most and then added to float64 totals. */
+#include "bf16.h"
 #include "kernels.h"
 #include "lanes.h"
 
 #include <math.h>
 
 #define L TRM_LANES
+
+/* Element i of a buffer that lies as float32 or as bfloat16; which one is a constant in every loop. */
+TRM_INLINE trm_vf vget(const float *p, const uint16_t *h, int64_t i, const bool half) {
+    return half ? vload_bf16(h + i) : vload(p + i);
+}
+TRM_INLINE float get(const float *p, const uint16_t *h, int64_t i, const bool half) {
+    return half ? trm_bf16_value(h[i]) : p[i];
+}
+TRM_INLINE void vput(float *p, uint16_t *h, int64_t i, trm_vf v, const bool half) {
+    if (half)
+        vstore_bf16(h + i, v);
+    else
+        vstore(p + i, v);
+}
+TRM_INLINE void put(float *p, uint16_t *h, int64_t i, float v, const bool half) {
+    if (half)
+        h[i] = trm_bf16_of(v);
+    else
+        p[i] = v;
+}
 
 /* ---- batch norm: sums --------------------------------------------------------------- */
 
@@ -22,66 +43,66 @@ TRM_INLINE void flush(trm_vf v, double *total) {
 
 /* nv vectors of columns over `rows` rows.  The numbers are taken relative to `mean`, so that the squares do
  * not lose the variance when the mean is large. */
-TRM_INLINE void stats_block(const float *x, int64_t rows, int64_t width, const float *mean, double *sum,
-                            double *sq, const int nv) {
+TRM_INLINE void stats_block(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum,
+                            double *sq, const bool half, const int nv) {
     trm_vf s[4], q[4], m[4];
     for (int i = 0; i < nv; i++) {
         s[i] = q[i] = (trm_vf){0};
-        m[i] = vload(mean + i * L);
+        m[i] = vload(a->mean + j + i * L);
     }
-    for (int64_t r = 0; r < rows; r++, x += width)
+    for (int64_t r = 0; r < rows; r++, at += width)
         for (int i = 0; i < nv; i++) {
-            trm_vf d = vload(x + i * L) - m[i];
+            trm_vf d = vget(a->x, a->x16, at + i * L, half) - m[i];
             s[i] += d;
             q[i] += d * d;
         }
     for (int i = 0; i < nv; i++) {
-        flush(s[i], sum + i * L);
-        flush(q[i], sq + i * L);
+        flush(s[i], sum + j + i * L);
+        flush(q[i], sq + j + i * L);
     }
 }
 
-static void stats_column(const float *x, int64_t rows, int64_t width, float mean, double *sum, double *sq) {
+static void stats_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum,
+                         double *sq) {
     float s = 0, q = 0;
     for (int64_t r = 0; r < rows; r++) {
-        float d = x[r * width] - mean;
+        float d = get(a->x, a->x16, at + r * width, a->x16 != NULL) - a->mean[j];
         s += d;
         q += d * d;
     }
-    *sum += (double)s;
-    *sq += (double)q;
+    sum[j] += (double)s;
+    sq[j] += (double)q;
 }
 
-static void stats_rows(const trm_bn *a, const float *x, int64_t rows, int64_t width, double *sum,
-                       double *sq) {
+TRM_INLINE void stats_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width, double *sum, double *sq,
+                           const bool half) {
     int64_t step = rows_per_flush(width);
-    for (int64_t r = 0; r < rows; r += step, x += step * width) {
+    for (int64_t r = 0; r < rows; r += step, at += step * width) {
         int64_t m = rows - r < step ? rows - r : step, j = 0;
-        for (; j + 4 * L <= width; j += 4 * L) stats_block(x + j, m, width, a->mean + j, sum + j, sq + j, 4);
-        for (; j + L <= width; j += L) stats_block(x + j, m, width, a->mean + j, sum + j, sq + j, 1);
-        for (; j < width; j++) stats_column(x + j, m, width, a->mean[j], sum + j, sq + j);
+        for (; j + 4 * L <= width; j += 4 * L) stats_block(a, at + j, m, width, j, sum, sq, half, 4);
+        for (; j + L <= width; j += L) stats_block(a, at + j, m, width, j, sum, sq, half, 1);
+        for (; j < width; j++) stats_column(a, at + j, m, width, j, sum, sq);
     }
 }
 
 /* dy masked in place where y is not positive; sums of dy and of dy * (x - mean). */
 TRM_INLINE void grad_block(const trm_bn *a, int64_t at, int64_t rows, int64_t width, int64_t j, double *sum,
-                           double *sq, const bool relu, const int nv) {
-    const float *x = a->x + at, *y = relu ? a->y + at : x;
+                           double *sq, const bool relu, const bool x16, const bool y16, const int nv) {
     float *dy = a->dy + at;
     trm_vf s[4], q[4], m[4];
     for (int i = 0; i < nv; i++) {
         s[i] = q[i] = (trm_vf){0};
         m[i] = vload(a->mean + j + i * L);
     }
-    for (int64_t r = 0; r < rows; r++, x += width, y += width, dy += width)
+    for (int64_t r = 0; r < rows; r++, at += width, dy += width)
         for (int i = 0; i < nv; i++) {
             trm_vf g = vload(dy + i * L);
             if (relu) {
-                g = vzero_where(vload(y + i * L) <= (trm_vf){0}, g);
+                g = vzero_where(vget(a->y, a->y16, at + i * L, y16) <= (trm_vf){0}, g);
                 vstore(dy + i * L, g);
             }
             s[i] += g;
-            q[i] += g * (vload(x + i * L) - m[i]);
+            q[i] += g * (vget(a->x, a->x16, at + i * L, x16) - m[i]);
         }
     for (int i = 0; i < nv; i++) {
         flush(s[i], sum + j + i * L);
@@ -94,33 +115,39 @@ static void grad_column(const trm_bn *a, int64_t at, int64_t rows, int64_t width
     float s = 0, q = 0;
     for (int64_t r = 0; r < rows; r++) {
         int64_t i = at + r * width;
-        if (a->relu && a->y[i] <= 0) a->dy[i] = 0;
+        if (a->relu && get(a->y, a->y16, i, a->y16 != NULL) <= 0) a->dy[i] = 0;
         s += a->dy[i];
-        q += a->dy[i] * (a->x[i] - a->mean[j]);
+        q += a->dy[i] * (get(a->x, a->x16, i, a->x16 != NULL) - a->mean[j]);
     }
     sum[j] += (double)s;
     sq[j] += (double)q;
 }
 
 TRM_INLINE void grad_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width, double *sum, double *sq,
-                          const bool relu) {
+                          const bool relu, const bool x16, const bool y16) {
     int64_t step = rows_per_flush(width);
     for (int64_t r = 0; r < rows; r += step, at += step * width) {
         int64_t m = rows - r < step ? rows - r : step, j = 0;
-        for (; j + 4 * L <= width; j += 4 * L) grad_block(a, at + j, m, width, j, sum, sq, relu, 4);
-        for (; j + L <= width; j += L) grad_block(a, at + j, m, width, j, sum, sq, relu, 1);
+        for (; j + 4 * L <= width; j += 4 * L) grad_block(a, at + j, m, width, j, sum, sq, relu, x16, y16, 4);
+        for (; j + L <= width; j += L) grad_block(a, at + j, m, width, j, sum, sq, relu, x16, y16, 1);
         for (; j < width; j++) grad_column(a, at + j, m, width, j, sum, sq);
     }
 }
 
 static void sums_of(const trm_bn *a, bool grad, int64_t at, int64_t rows, int64_t width, double *sum,
                     double *sq) {
-    if (!grad)
-        stats_rows(a, a->x + at, rows, width, sum, sq);
-    else if (a->relu)
-        grad_rows(a, at, rows, width, sum, sq, true);
+    const int kind = (a->relu ? 1 : 0) | (a->x16 ? 2 : 0) | (a->relu && a->y16 ? 4 : 0);
+#define STATS(k)                                    \
+    case k:                                         \
+        stats_rows(a, at, rows, width, sum, sq, k); \
+        break;
+#define GRAD(k) \
+    case k: grad_rows(a, at, rows, width, sum, sq, k & 1, k & 2, k & 4); break;
+    if (!grad) switch (a->x16 != NULL) {
+            STATS(0) STATS(1)
+        }
     else
-        grad_rows(a, at, rows, width, sum, sq, false);
+        switch (kind) { GRAD(0) GRAD(1) GRAD(2) GRAD(3) GRAD(5) GRAD(7) }
 }
 
 /* Adds the `pack` copies of every thread's wide sums. */
@@ -149,49 +176,55 @@ void TRM_K(bn_grad_sums)(const trm_bn *a) { sums(a, true); }
 
 /* ---- batch norm: apply -------------------------------------------------------------- */
 
-TRM_INLINE void apply_row(const trm_bn *a, int64_t at, int64_t width, const bool relu, const bool res) {
-    const float *x = a->x + at, *r = res ? a->res + at : x, *mean = a->mean, *scale = a->scale,
-                *shift = a->shift;
-    float *y = a->out + at;
+TRM_INLINE void apply_row(const trm_bn *a, int64_t at, int64_t width, const bool relu, const bool res,
+                          const bool x16, const bool res16, const bool out16) {
+    const float *x = a->x, *r = a->res, *mean = a->mean, *scale = a->scale, *shift = a->shift;
+    const uint16_t *xh = a->x16, *rh = a->res16;
+    float *y = a->out;
+    uint16_t *yh = a->out16;
 #pragma omp simd
     for (int64_t j = 0; j < width; j++) {
-        float v = (x[j] - mean[j]) * scale[j] + shift[j];
-        if (res) v += r[j];
-        y[j] = relu && v < 0 ? 0 : v;
+        float v = (get(x, xh, at + j, x16) - mean[j]) * scale[j] + shift[j];
+        if (res) v += get(r, rh, at + j, res16);
+        put(y, yh, at + j, relu && v < 0 ? 0 : v, out16);
     }
 }
 
-TRM_INLINE void grad_apply_row(const trm_bn *a, int64_t at, int64_t width, const bool accumulate) {
-    const float *x = a->x + at, *dy = a->dy + at;
+TRM_INLINE void grad_apply_row(const trm_bn *a, int64_t at, int64_t width, const bool accumulate,
+                               const bool x16, const bool out16) {
+    const float *x = a->x, *dy = a->dy + at;
+    const uint16_t *xh = a->x16;
     const float *mean = a->mean, *scale = a->scale, *shift = a->shift, *slope = a->slope;
-    float *dx = a->out + at;
+    float *dx = a->out;
+    uint16_t *dxh = a->out16;
 #pragma omp simd
     for (int64_t j = 0; j < width; j++) {
-        float v = dy[j] * scale[j] + ((x[j] - mean[j]) * slope[j] + shift[j]);
-        dx[j] = accumulate ? dx[j] + v : v;
+        float v = dy[j] * scale[j] + ((get(x, xh, at + j, x16) - mean[j]) * slope[j] + shift[j]);
+        put(dx, dxh, at + j, accumulate ? dx[at + j] + v : v, out16);
     }
 }
 
 static void apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
-    for (int64_t r = 0; r < rows; r++, at += width) {
-        if (a->relu && a->res)
-            apply_row(a, at, width, true, true);
-        else if (a->relu)
-            apply_row(a, at, width, true, false);
-        else if (a->res)
-            apply_row(a, at, width, false, true);
-        else
-            apply_row(a, at, width, false, false);
-    }
+    const int kind = (a->relu ? 1 : 0) | (a->res || a->res16 ? 2 : 0) | (a->x16 ? 4 : 0) |
+                     (a->out16 ? 8 : 0) | (a->res16 ? 16 : 0);
+#define APPLY(k)                                                         \
+    case k:                                                              \
+        for (int64_t r = 0; r < rows; r++, at += width)                  \
+            apply_row(a, at, width, (k)&1, (k)&2, (k)&4, (k)&16, (k)&8); \
+        break;
+#define APPLY4(k) APPLY(k) APPLY((k) + 1) APPLY((k) + 2) APPLY((k) + 3)
+#define APPLY2(k) APPLY((k) + 2) APPLY((k) + 3)
+    switch (kind) { APPLY4(0) APPLY4(4) APPLY4(8) APPLY4(12) APPLY2(16) APPLY2(20) APPLY2(24) APPLY2(28) }
 }
 
+/* What is added to lies as float32. */
 static void grad_apply_rows(const trm_bn *a, int64_t at, int64_t rows, int64_t width) {
-    for (int64_t r = 0; r < rows; r++, at += width) {
-        if (a->accumulate)
-            grad_apply_row(a, at, width, true);
-        else
-            grad_apply_row(a, at, width, false);
-    }
+    const int kind = (a->accumulate ? 1 : 0) | (a->x16 ? 2 : 0) | (a->out16 ? 4 : 0);
+#define GRAD_APPLY(k)                                                                                      \
+    case k:                                                                                                \
+        for (int64_t r = 0; r < rows; r++, at += width) grad_apply_row(a, at, width, (k)&1, (k)&2, (k)&4); \
+        break;
+    switch (kind) { GRAD_APPLY(0) GRAD_APPLY(1) GRAD_APPLY(2) GRAD_APPLY(3) GRAD_APPLY(4) GRAD_APPLY(6) }
 }
 
 static void rowwise(const trm_bn *a, void (*rows_fn)(const trm_bn *, int64_t, int64_t, int64_t)) {
@@ -249,25 +282,33 @@ TRM_INLINE void ln_moments(const float *x, int64_t c, float eps, float *mean, fl
     EACH_ROW scale[i] = 1 / sqrtf(scale[i] * inv_c + eps);
 }
 
-NOT_INLINE void ln_end(const trm_ln *a, const float *x, float *y, float mean, float scale) {
-    for (int64_t j = a->c - a->c % L; j < a->c; j++) y[j] = (x[j] - mean) * scale * a->w[j] + a->b[j];
+NOT_INLINE void ln_end(const trm_ln *a, int64_t at, float mean, float scale) {
+    for (int64_t j = a->c - a->c % L; j < a->c; j++)
+        put(a->out, a->out16, at + j, (a->x[at + j] - mean) * scale * a->w[j] + a->b[j], a->out16 != NULL);
 }
 
-TRM_INLINE void ln_rows(const trm_ln *a, int64_t r, const int n) {
+TRM_INLINE void ln_rows(const trm_ln *a, int64_t r, const bool half, const int n) {
     int64_t c = a->c, full = c - c % L;
     const float *x = a->x + r * c, *w = a->w, *b = a->b;
-    float *y = a->out + r * c, mean[R], scale[R];
+    float mean[R], scale[R];
     ln_moments(x, c, a->eps, mean, scale, n);
     trm_vf m[R], k[R];
     EACH_ROW m[i] = vset(mean[i]);
     EACH_ROW k[i] = vset(scale[i]);
     for (int64_t j = 0; j < full; j += L) {
         trm_vf wj = vload(w + j), bj = vload(b + j);
-        EACH_ROW vstore(y + i * c + j, (vload(x + i * c + j) - m[i]) * k[i] * wj + bj);
+        EACH_ROW vput(a->out, a->out16, (r + i) * c + j, (vload(x + i * c + j) - m[i]) * k[i] * wj + bj,
+                      half);
     }
-    if (full < c) EACH_ROW ln_end(a, x + i * c, y + i * c, mean[i], scale[i]);
+    if (full < c) EACH_ROW ln_end(a, (r + i) * c, mean[i], scale[i]);
     EACH_ROW a->saved[2 * (r + i)] = mean[i];
     EACH_ROW a->saved[2 * (r + i) + 1] = scale[i];
+}
+
+TRM_INLINE void ln_span(const trm_ln *a, trm_span s, const bool half) {
+    int64_t r = s.begin;
+    for (; r + R <= s.end; r += R) ln_rows(a, r, half, R);
+    for (; r < s.end; r++) ln_rows(a, r, half, 1);
 }
 
 void TRM_K(ln_fwd)(const trm_ln *a) {
@@ -275,9 +316,10 @@ void TRM_K(ln_fwd)(const trm_ln *a) {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int t = 0; t < threads; t++) {
         trm_span s = span_of(a->rows, R, threads, t);
-        int64_t r = s.begin;
-        for (; r + R <= s.end; r += R) ln_rows(a, r, R);
-        for (; r < s.end; r++) ln_rows(a, r, 1);
+        if (a->out16)
+            ln_span(a, s, true);
+        else
+            ln_span(a, s, false);
     }
 }
 

@@ -55,3 +55,13 @@ void trm_device_close(trm_device *d) {
     if (d->backend->close) d->backend->close(d);
     trm_free(d);
 }
+
+trm_status trm_device_half(const trm_device *d) {
+    if (d->backend->half) return d->backend->half(d);
+    return trm_fail(TRM_MACHINE, "back end %s has no bfloat16: it computes in float%zu", d->backend->name,
+                    8 * d->backend->float_size);
+}
+
+bool trm_op_half_pays(const trm_device *d, const trm_op_desc *forward) {
+    return d->backend->half_pays && d->backend->half_pays(d, forward);
+}

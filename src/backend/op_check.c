@@ -340,6 +340,7 @@ static const trm_op_rule rules[TRM_OP_COUNT] = {
     [TRM_OP_ADD_FWD] = {"add_fwd", check_same, RELU, false, A(X) | A(X2) | A(Y), 0, 0},
     [TRM_OP_ADD_INTO] = {"add_into", check_same, NO_ACT, false, A(DX) | A(DY), 0, 0},
     [TRM_OP_COPY] = {"copy", check_same, NO_ACT, false, A(DX) | A(DY), 0, 0},
+    [TRM_OP_CAST] = {"cast", check_same, NO_ACT, false, A(X) | A(Y), 0, 0},
     [TRM_OP_LOSS_CE] = {"loss_ce", check_cross_entropy, NO_ACT, false, A(X) | A(T), A(DX), 0},
     [TRM_OP_LOSS_MSE] = {"loss_mse", check_same, NO_ACT, false, A(X) | A(T), A(DX), 0},
     [TRM_OP_LOSS_BCE] = {"loss_bce", check_same, NO_ACT, false, A(X) | A(T), A(DX), 0},
@@ -368,6 +369,51 @@ static trm_status check_samples(const trm_op_desc *d) {
     return check_shape(d, &d->out, "out");
 }
 
+/* ---- bfloat16 ----------------------------------------------------------------------------------- */
+
+/* What a product multiplies lies as bfloat16 in all or in none of its arguments. */
+static uint32_t factors_of(trm_op_kind k) {
+    switch (k) {
+    case TRM_OP_LINEAR_FWD:
+    case TRM_OP_CONV_FWD: return A(X) | A(W);
+    case TRM_OP_LINEAR_BWD_X:
+    case TRM_OP_CONV_BWD_X: return A(DY) | A(W);
+    case TRM_OP_LINEAR_BWD_W:
+    case TRM_OP_CONV_BWD_W: return A(DY) | A(X);
+    default: return 0;
+    }
+}
+
+/* Other arguments that may lie as bfloat16. */
+static uint32_t others_of(trm_op_kind k) {
+    switch (k) {
+    case TRM_OP_LINEAR_FWD:
+    case TRM_OP_CONV_FWD:
+    case TRM_OP_LN_FWD: return A(Y);
+    case TRM_OP_ACT_BWD: return A(DX);
+    case TRM_OP_BN_STATS: return A(X);
+    case TRM_OP_BN_APPLY: return A(X) | A(Y) | A(RES);
+    case TRM_OP_BN_GRAD_SUMS: return A(X) | A(Y);
+    case TRM_OP_BN_GRAD_APPLY: return A(X) | A(DX);
+    case TRM_OP_CAST: return A(X) | A(Y);
+    default: return 0;
+    }
+}
+
+static trm_status check_half(const trm_op_desc *d) {
+    uint32_t factors = factors_of(d->kind), wrong = d->half & ~(factors | others_of(d->kind));
+    if (wrong) return trm_fail(TRM_INTERNAL, "arguments %#x cannot lie as bfloat16", wrong);
+    if (d->half && (d->half & factors) != factors)
+        return trm_fail(TRM_INTERNAL, "only arguments %#x of %#x lie as bfloat16", d->half, factors);
+    if ((d->half & A(DX)) && d->accumulate)
+        return trm_fail(TRM_INTERNAL, "what lies as bfloat16 is not added to");
+    if (d->kind == TRM_OP_LINEAR_FWD && (d->half & A(Y)) && !trm_act_from_input(d->act))
+        return trm_fail(TRM_INTERNAL, "Y lies as bfloat16 only where PRE is kept");
+    return TRM_OK;
+}
+
+/* ---- every op ------------------------------------------------------------------------------------ */
+
 /* What an op would silently leave out is refused instead. */
 static trm_status check_fused(const trm_op_desc *d, const trm_op_rule *r) {
     if ((unsigned)d->act >= TRM_ACT_COUNT || !(r->acts >> d->act & 1))
@@ -381,6 +427,7 @@ trm_status trm_op_check(const trm_op_desc *d) {
     if (!r) return trm_fail(TRM_INTERNAL, "op kind %d is unknown", (int)d->kind);
     trm_status s = check_samples(d);
     if (s == TRM_OK) s = check_fused(d, r);
+    if (s == TRM_OK) s = check_half(d);
     if (s == TRM_OK) s = r->check(d);
     return s == TRM_OK ? s : trm_prefix(s, "%s", r->name);
 }

@@ -122,8 +122,28 @@ static bool has(const op_case *c, trm_arg a) {
 
 /* ---- elements ----------------------------------------------------------------------------- */
 
+/* A float32 number as bfloat16, to the nearest, ties to even. */
+static uint16_t half_of(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    uint32_t rest = bits & 0xFFFF, up = rest > 0x8000 || (rest == 0x8000 && (bits >> 16 & 1));
+    return isnan(f) ? 0x7FC0 : (uint16_t)((bits >> 16) + up);
+}
+
+static double from_half(uint16_t h) {
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
+double op_bench_number(const op_bench *b, trm_arg a, double v) {
+    return b->c->half & OP_BIT(a) ? from_half(half_of((float)v)) : (double)(float)v;
+}
+
 double op_bench_get(const op_bench *b, trm_arg a, int64_t i) {
     const void *p = b->buffer[a];
+    if (b->type[a] == OP_HALVES) return from_half(((const uint16_t *)p)[i]);
     if (b->type[a] == OP_INTS) return ((const int32_t *)p)[i];
     if (b->type[a] == OP_DOUBLES || b->device->backend->float_size == sizeof(double))
         return ((const double *)p)[i];
@@ -134,6 +154,8 @@ void op_bench_set(op_bench *b, trm_arg a, int64_t i, double value) {
     void *p = b->buffer[a];
     if (b->type[a] == OP_INTS)
         ((int32_t *)p)[i] = (int32_t)value;
+    else if (b->type[a] == OP_HALVES)
+        ((uint16_t *)p)[i] = half_of((float)value);
     else if (b->type[a] == OP_DOUBLES || b->device->backend->float_size == sizeof(double))
         ((double *)p)[i] = value;
     else
@@ -194,7 +216,7 @@ static double value_of(const op_case *c, trm_arg a, int64_t i, int64_t update) {
 }
 
 double op_bench_value(const op_bench *b, trm_arg a, int64_t i) {
-    return (float)value_of(b->c, a, i + b->offset * per_sample(b->c, a), 0);
+    return op_bench_number(b, a, value_of(b->c, a, i + b->offset * per_sample(b->c, a), 0));
 }
 
 static void fill(op_bench *b, trm_arg a) {
@@ -264,7 +286,7 @@ static void make_step(op_bench *b) {
 /* ---- open and close --------------------------------------------------------------------------- */
 
 static size_t element_bytes(const op_bench *b, trm_arg a) {
-    static const size_t sizes[] = {[OP_INTS] = 4, [OP_DOUBLES] = 8, [OP_BYTES] = 1};
+    static const size_t sizes[] = {[OP_INTS] = 4, [OP_DOUBLES] = 8, [OP_BYTES] = 1, [OP_HALVES] = 2};
     return b->type[a] == OP_FLOATS ? b->device->backend->float_size : sizes[b->type[a]];
 }
 
@@ -277,10 +299,13 @@ static void make_buffer(op_bench *b, trm_arg a, int64_t count) {
     memset((char *)b->buffer[a] + b->bytes[a], END_MARK, END_BYTES);
 }
 
+static uint32_t lies_half(const op_bench *b) { return b->device == op_ref ? 0 : b->c->half; }
+
 static void make_buffers(op_bench *b) {
     for (int a = 0; a < TRM_ARG_COUNT; a++) {
         int64_t each = per_sample(b->c, (trm_arg)a);
         b->type[a] = type_of(b->c, (trm_arg)a);
+        if (lies_half(b) & OP_BIT(a)) b->type[a] = OP_HALVES;
         if (a != TRM_ARG_SAVED && has(b->c, (trm_arg)a))
             make_buffer(b, (trm_arg)a, each > 0 ? each * b->n : shared_count(b->c, (trm_arg)a));
     }
@@ -297,12 +322,33 @@ static bool writes_weights(trm_op_kind k) {
            k == TRM_OP_EMBED_BWD || k == TRM_OP_POSEMB_BWD;
 }
 
+/* Of the arguments of a kind, those that may lie so. */
+static uint32_t half_arguments(trm_op_kind k) {
+    switch (k) {
+    case TRM_OP_LINEAR_FWD:
+    case TRM_OP_CONV_FWD: return OP_BIT(TRM_ARG_X) | OP_BIT(TRM_ARG_W) | OP_BIT(TRM_ARG_Y);
+    case TRM_OP_LINEAR_BWD_X:
+    case TRM_OP_CONV_BWD_X: return OP_BIT(TRM_ARG_DY) | OP_BIT(TRM_ARG_W);
+    case TRM_OP_LINEAR_BWD_W:
+    case TRM_OP_CONV_BWD_W: return OP_BIT(TRM_ARG_DY) | OP_BIT(TRM_ARG_X);
+    case TRM_OP_CAST: return OP_BIT(TRM_ARG_X) | OP_BIT(TRM_ARG_Y);
+    case TRM_OP_LN_FWD: return OP_BIT(TRM_ARG_Y);
+    case TRM_OP_ACT_BWD: return OP_BIT(TRM_ARG_DX);
+    case TRM_OP_BN_STATS: return OP_BIT(TRM_ARG_X);
+    case TRM_OP_BN_APPLY: return OP_BIT(TRM_ARG_X) | OP_BIT(TRM_ARG_Y) | OP_BIT(TRM_ARG_RES);
+    case TRM_OP_BN_GRAD_SUMS: return OP_BIT(TRM_ARG_X) | OP_BIT(TRM_ARG_Y);
+    case TRM_OP_BN_GRAD_APPLY: return OP_BIT(TRM_ARG_X) | OP_BIT(TRM_ARG_DX);
+    default: return 0;
+    }
+}
+
 static void plan(op_bench *b, int s, bool add) {
     trm_op_desc d = b->c->desc;
     d.kind = b->stage[s].kind;
     d.n = b->n;
     d.first += b->offset;
     d.train = !b->c->eval;
+    d.half = lies_half(b) & half_arguments(d.kind);
     if (d.kind == TRM_OP_ACT_BWD) d.in = d.out = out_of(b->c);    /* after a linear op: of its output */
     if (replaces(&b->stage[s], TRM_ARG_DX)) d.accumulate = false; /* in place */
     if (add && writes_weights(d.kind)) d.accumulate = true;
@@ -400,6 +446,12 @@ int op_tests_run(op_tests *t) {
     }
     trm_free(t->list);
     return failed > 0;
+}
+
+void op_skip_without_half(const op_trial *t) {
+    if (!t->c->half || t->device == op_ref || trm_device_half(t->device) == TRM_OK) return;
+    print_message("%s\n", trm_error_text());
+    skip();
 }
 
 trm_device *op_ref;

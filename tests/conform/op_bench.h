@@ -7,7 +7,7 @@
 #include "op_cases.h"
 #include "support.h"
 
-typedef enum op_type { OP_FLOATS, OP_INTS, OP_DOUBLES, OP_BYTES } op_type;
+typedef enum op_type { OP_FLOATS, OP_INTS, OP_DOUBLES, OP_BYTES, OP_HALVES } op_type;
 
 typedef struct op_bench {
     const op_case *c;
@@ -45,6 +45,8 @@ void op_bench_check_ends(const op_bench *b);
 
 /* What op_bench_fill puts at element i of a buffer. */
 double op_bench_value(const op_bench *b, trm_arg a, int64_t i);
+/* `v` as the buffer can hold it: a float32 or a bfloat16 number. */
+double op_bench_number(const op_bench *b, trm_arg a, double v);
 double op_bench_get(const op_bench *b, trm_arg a, int64_t i);
 void op_bench_set(op_bench *b, trm_arg a, int64_t i, double value);
 /* Elements that belong to one sample; 0 for a buffer that belongs to all of them. */
@@ -70,6 +72,8 @@ void op_tests_add_one(op_tests *t, const char *check, void (*run)(void **state),
 /* Runs and frees the list; what main returns. */
 int op_tests_run(op_tests *t);
 static inline const op_trial *op_trial_of(void **state) { return *state; }
+/* Skips a case with bfloat16 buffers where the device has none. */
+void op_skip_without_half(const op_trial *t);
 
 /* Opens every back end, the oracle among them; ends the program with its sentence where one
  * cannot be opened. */

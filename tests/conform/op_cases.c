@@ -23,6 +23,19 @@ static const op_family conv = {
     .grads = 3, .grad = {GRAD(X, DX), GRAD(W, DW), GRAD(B, DB)},
     .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB),
 };
+/* Their factors may lie as bfloat16; an activation is applied to DY before it becomes that. */
+static const op_family linear_bf16 = {
+    .name = "linear bf16", .stages = 3, .forward = 1,
+    .stage = {OP(LINEAR_FWD), OP(LINEAR_BWD_X), OP(LINEAR_BWD_W)},
+    .uses = A(X) | A(W) | A(B) | A(RES) | A(PRE) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB),
+};
+static const op_family conv_bf16 = {
+    .name = "conv bf16", .stages = 3, .forward = 1,
+    .stage = {OP(CONV_FWD), OP(CONV_BWD_X), OP(CONV_BWD_W)},
+    .uses = A(X) | A(W) | A(B) | A(Y) | A(DX) | A(DY) | A(DW) | A(DB),
+};
+static const op_family cast = {.name = "cast", .stages = 1, .forward = 1, .stage = {OP(CAST)}, .uses = A(X) | A(Y)};
+
 static const op_family pool = {
     .name = "pool", .stages = 2, .forward = 1,
     .stage = {OP(POOL_FWD), OP(POOL_BWD)},
@@ -182,6 +195,7 @@ static const op_family load_y = {
 #define ACC .accumulate = true
 #define ACC_W .accumulate_w = true
 
+#define FACTORS .half = A(X) | A(W) | A(DY)
 #define BN .eps = 1e-5, .momentum = 0.1
 #define LN .eps = 1e-5
 #define SEED .seed = UINT64_C(0x123456789ABCDEF), .layer = 7
@@ -226,6 +240,30 @@ const op_case op_small_cases[] = {
     {&conv, "dilated, depthwise", D(5, S3(4, 7, 7), .out = S3(4, 7, 7), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 4, BIAS)},
     {&conv, "depthwise", D(5, S3(5, 6, 6), .out = S3(5, 3, 3), SQUARE(3, 2, 1), .groups = 5, BIAS)},
     {&conv, "depthwise, two per channel", D(1, S3(3, 4, 4), .out = S3(6, 4, 4), SQUARE(3, 1, 1), .groups = 3, ACC)},
+
+    {&linear_bf16, "7 -> 5, one sample", D(1, S1(7), .out = S1(5), BIAS), FACTORS},
+    {&linear_bf16, "1 -> 1", D(5, S1(1), .out = S1(1), BIAS, ACC), FACTORS},
+    {&linear_bf16, "rows of a sequence, relu", D(3, S2(4, 6), .out = S2(4, 9), BIAS, RELU), FACTORS},
+    {&linear_bf16, "added to gradients", D(5, S1(17), .out = S1(33), BIAS, ACC), FACTORS},
+    {&linear_bf16, "with residual", D(5, S2(3, 8), .out = S2(3, 8), BIAS, RESIDUAL), FACTORS},
+    {&linear_bf16, "residual, no bias", D(1, S2(3, 8), .out = S2(3, 5), RESIDUAL), FACTORS},
+    {&linear_bf16, "gelu tanh", D(5, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU_TANH), FACTORS},
+    {&conv_bf16, "3x3 padded, relu", D(5, S3(3, 6, 5), .out = S3(4, 6, 5), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU), FACTORS},
+    {&conv_bf16, "3x3 stride 2, added", D(5, S3(2, 7, 9), .out = S3(3, 4, 5), SQUARE(3, 2, 1), .groups = 1, BIAS, ACC), FACTORS},
+    {&conv_bf16, "5x5 of one channel", D(5, S3(1, 8, 9), .out = S3(20, 4, 5), SQUARE(5, 1, 0), .groups = 1, BIAS), FACTORS},
+    {&conv_bf16, "two groups", D(3, S3(4, 5, 5), .out = S3(6, 5, 5), SQUARE(3, 1, 1), .groups = 2, BIAS), FACTORS},
+    {&linear_bf16, "gelu tanh, y too", D(3, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU_TANH), .half = A(X) | A(W) | A(DY) | A(Y)},
+    {&conv_bf16, "3x3 stride 2, y too", D(3, S3(2, 7, 9), .out = S3(3, 4, 5), SQUARE(3, 2, 1), .groups = 1), .half = A(X) | A(W) | A(DY) | A(Y)},
+    {&batch_norm, "bf16: x", D(3, S3(5, 3, 4), BN, RELU), .half = A(X)},
+    {&batch_norm, "bf16: y", D(3, S3(5, 3, 4), BN, RELU), .half = A(Y)},
+    {&batch_norm, "bf16: dx, residual", D(3, S3(3, 3, 2), BN, RELU, RESIDUAL), .half = A(DX) | A(RES)},
+    {&batch_norm, "bf16: x, added", D(3, S3(4, 2, 2), BN, ACC), .half = A(X)},
+    {&batch_norm_eval, "bf16: x, residual, y", D(3, S3(5, 2, 3), BN, RELU, RESIDUAL), EVAL, .half = A(X) | A(RES) | A(Y)},
+    {&layer_norm, "bf16: y", D(3, S2(3, 7), LN, BIAS), .half = A(Y)},
+    {&act, "gelu, bf16: dx", D(3, S2(7, 11), .act = TRM_ACT_GELU), .half = A(DX)},
+    {&act, "relu, bf16: dx", D(3, S2(7, 11), RELU), .half = A(DX)},
+    {&cast, "to bf16", D(5, S2(3, 7)), .half = A(Y)},
+    {&cast, "from bf16", D(5, S2(3, 7)), .half = A(X)},
 
     {&pool, "max 2x2", D(3, S3(3, 4, 6), .out = S3(3, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
     {&pool, "max 2x2, rest left out", D(5, S3(2, 5, 7), .out = S3(2, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
@@ -339,6 +377,21 @@ const op_case op_large_cases[] = {
 
     {&conv, "depthwise 32, dilated", D(2, S3(32, 14, 14), .out = S3(32, 14, 14), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 32, BIAS)},
     {&conv, "16 -> 32, dilated by 4, relu", D(2, S3(16, 20, 20), .out = S3(32, 20, 20), SQUARE(3, 1, 4), .gap = {3, 3}, .groups = 1, BIAS, RELU)},
+
+    {&linear_bf16, "mlp", D(32, S1(784), .out = S1(512), BIAS, RELU), FACTORS},
+    {&linear_bf16, "gpt, added", D(2, S2(128, 256), .out = S2(128, 768), BIAS, ACC), FACTORS},
+    {&linear_bf16, "257 -> 65", D(33, S1(257), .out = S1(65), BIAS), FACTORS},
+    {&conv_bf16, "lenet 20 -> 50", D(3, S3(20, 12, 12), .out = S3(50, 8, 8), SQUARE(5, 1, 0), .groups = 1, BIAS), FACTORS},
+    {&conv_bf16, "resnet 16 -> 16, added", D(2, S3(16, 32, 32), .out = S3(16, 32, 32), SQUARE(3, 1, 1), .groups = 1, ACC), FACTORS},
+    {&conv_bf16, "resnet 16 -> 32 1x1 stride 2", D(3, S3(16, 32, 32), .out = S3(32, 16, 16), SQUARE(1, 2, 0), .groups = 1), FACTORS},
+    {&linear_bf16, "gpt gelu, y too", D(1, S2(128, 256), .out = S2(128, 1024), BIAS, .act = TRM_ACT_GELU_TANH), .half = A(X) | A(W) | A(DY) | A(Y)},
+    {&conv_bf16, "resnet 32 -> 32, y too", D(2, S3(32, 16, 16), .out = S3(32, 16, 16), SQUARE(3, 1, 1), .groups = 1), .half = A(X) | A(W) | A(DY) | A(Y)},
+    {&batch_norm, "bf16: 16 channels relu", D(4, S3(16, 32, 32), BN, RELU), .half = A(X) | A(Y) | A(DX)},
+    {&batch_norm, "bf16: 64 channels residual relu", D(9, S3(64, 8, 8), BN, RELU, RESIDUAL), .half = A(X) | A(Y) | A(RES) | A(DX)},
+    {&batch_norm, "bf16: 512 features", D(33, S1(512), BN), .half = A(X) | A(Y) | A(DX)},
+    {&layer_norm, "bf16: 257", D(3, S2(67, 257), LN, BIAS), .half = A(Y)},
+    {&act, "gelu tanh, bf16: dx", D(3, S2(128, 257), .act = TRM_ACT_GELU_TANH), .half = A(DX)},
+    {&cast, "image to bf16", D(3, S3(16, 33, 32)), .half = A(Y)},
 
     {&pool, "lenet max", D(8, S3(20, 24, 24), .out = S3(20, 12, 12), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
     {&pool, "resnet max 3x3", D(3, S3(16, 33, 31), .out = S3(16, 17, 16), SQUARE(3, 2, 1), .pool = TRM_POOL_MAX, ACC)},

@@ -47,6 +47,7 @@ typedef struct op_case {
     double spread;                  /* standard deviation of X where not 1 */
     double shift;                   /* mean of X */
     int steps;                      /* updates to run where not 1 */
+    uint32_t half;                  /* buffers of bfloat16 numbers; they lie so on devices that have it, all but ref */
 } op_case;
 
 /* Small cases go through every check; large ones are only compared between back ends. */

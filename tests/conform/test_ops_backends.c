@@ -7,6 +7,7 @@
 #include "op_bench.h"
 
 #define BOUND 1e-5
+#define HALF_BOUND 0x1p-8 /* of what lies as bfloat16: each number is rounded by 2^-9 of it at most */
 #define THREADS 2
 
 /* ---- op by op against ref -------------------------------------------------------------------- */
@@ -28,9 +29,10 @@ static void check_buffers(const op_bench *got, const op_bench *want, const char 
     for (int a = 0; a < TRM_ARG_COUNT; a++) {
         if (!want->buffer[a] || want->type[a] == OP_BYTES) continue;
         double error = error_of(got, want, (trm_arg)a);
-        if (!(error <= BOUND))
+        double bound = want->c->half & OP_BIT(a) ? HALF_BOUND : BOUND;
+        if (!(error <= bound))
             fail_msg("%s after %s differs from ref by %.3g, at most %.0e is allowed", op_arg_name((trm_arg)a),
-                     op, error, BOUND);
+                     op, error, bound);
     }
 }
 
@@ -69,7 +71,7 @@ static void make_equal(op_bench *b, op_bench *want) {
         if (!want->buffer[a] || want->type[a] == OP_BYTES) continue;
         for (int64_t i = 0; i < want->count[a]; i++) {
             double v = op_bench_get(want, (trm_arg)a, i);
-            if (want->type[a] == OP_FLOATS) v = (float)v;
+            if (want->type[a] == OP_FLOATS) v = op_bench_number(want, (trm_arg)a, v);
             op_bench_set(want, (trm_arg)a, i, v);
             op_bench_set(b, (trm_arg)a, i, v);
         }
@@ -99,6 +101,7 @@ static void check_complete(const op_bench *b) {
 
 static void test_against_ref(void **state) {
     const op_trial *t = op_trial_of(state);
+    op_skip_without_half(t);
     op_bench b, want;
     op_bench_open(&b, t->c, t->device);
     op_bench_open(&want, t->c, op_ref);
@@ -117,6 +120,7 @@ static void test_against_ref(void **state) {
 
 static void test_bits(void **state) {
     const op_trial *t = op_trial_of(state);
+    op_skip_without_half(t);
     op_bench one, two;
     op_bench_open(&one, t->c, t->device);
     op_bench_open(&two, t->c, t->device);

@@ -62,6 +62,7 @@ static void check_buffer(const slices *s, trm_arg a) {
 
 static void test_slices(void **state) {
     const op_trial *t = op_trial_of(state);
+    op_skip_without_half(t);
     slices s;
     op_bench_open(&s.whole, t->c, t->device);
     op_bench_open_slice(&s.left, t->c, t->device, 0, LEFT, false);

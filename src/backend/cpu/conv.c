@@ -3,6 +3,8 @@
  * Images lie as (H,W,C) throughout; the library says which layout of the weights it likes.  They are kept plain,
  * so every run first packs them into scratch memory, and a gradient is unpacked from there: some
  * microseconds beside a convolution's hundreds. */
+#include <string.h>
+
 #include "onednn.h"
 #include "own.h"
 
@@ -40,16 +42,24 @@ static trm_status run_bwd_x(trm_op *op, const trm_step *step) {
     return TRM_OK;
 }
 
+static void sum_biases(const trm_op *op) {
+    const trm_op_desc *d = &op->desc;
+    const trm_kernels *k = trm_cpu_kernels(op->device);
+    int64_t rows = d->n * d->out.dim[1] * d->out.dim[2], cols = d->out.dim[0];
+    if (d->half)
+        k->column_sums_bf16(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY], rows, cols, d->accumulate,
+                            op->device->threads);
+    else
+        k->column_sums(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY], rows, cols, d->accumulate,
+                       op->device->threads);
+}
+
 static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
     (void)step;
     const conv_state *s = state_of(op);
-    const trm_shape *out = &op->desc.out;
     TRM_TRY(trm_dnn_run(s->conv));
     if (s->reorder) TRM_TRY(trm_dnn_run(s->reorder));
-    if (op->desc.bias)
-        trm_cpu_kernels(op->device)
-            ->column_sums(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY], op->desc.n * out->dim[1] * out->dim[2],
-                          out->dim[0], op->desc.accumulate, op->device->threads);
+    if (op->desc.bias) sum_biases(op);
     return TRM_OK;
 }
 
@@ -99,7 +109,29 @@ trm_status trm_cpu_plan_conv(trm_device *d, trm_op *op) {
     s->base.destroy = conv_destroy;
     TRM_TRY(trm_dnn_conv(d, &op->desc, &s->conv));
     TRM_TRY(trm_dnn_conv_weights(d, &op->desc, s->conv, !w, w && op->desc.accumulate, &s->reorder));
-    snprintf(op->impl, sizeof op->impl, "%s", trm_dnn_impl(s->conv));
+    snprintf(op->impl, sizeof op->impl, "%s%s", op->desc.half ? "bf16 " : "", trm_dnn_impl(s->conv));
     lay_out_scratch(op, s);
     return TRM_OK;
+}
+
+/* ---- bfloat16 --------------------------------------------------------------------------- */
+
+/* Not the library's reference implementation, which is slower by orders of magnitude. */
+static bool fast_pass(const trm_device *d, const trm_op_desc *forward, trm_op_kind kind, uint32_t factors) {
+    trm_op_desc pass = *forward;
+    trm_dnn *conv;
+    pass.kind = kind;
+    pass.n = 1;
+    pass.half = factors;
+    if (trm_dnn_conv(d, &pass, &conv) != TRM_OK) return false;
+    bool fast = strncmp(trm_dnn_impl(conv), "ref", 3) != 0;
+    trm_dnn_destroy(conv);
+    return fast;
+}
+
+bool trm_cpu_conv_half_pays(const trm_device *d, const trm_op_desc *forward) {
+    const uint32_t x = TRM_HALF(TRM_ARG_X), w = TRM_HALF(TRM_ARG_W), dy = TRM_HALF(TRM_ARG_DY);
+    return fast_pass(d, forward, TRM_OP_CONV_FWD, x | w) &&
+           fast_pass(d, forward, TRM_OP_CONV_BWD_X, dy | w) &&
+           fast_pass(d, forward, TRM_OP_CONV_BWD_W, dy | x);
 }

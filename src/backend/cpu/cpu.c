@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_impl.h"
+#include "onednn.h"
 
 /* ---- the instruction set ---------------------------------------------------------------- */
 
@@ -114,12 +114,26 @@ static const plan_fn families[TRM_OP_COUNT] = {
     [TRM_OP_ADD_FWD] = trm_cpu_plan_elementwise,
     [TRM_OP_ADD_INTO] = trm_cpu_plan_elementwise,
     [TRM_OP_COPY] = trm_cpu_plan_elementwise,
+    [TRM_OP_CAST] = trm_cpu_plan_elementwise,
     [TRM_OP_LOSS_CE] = trm_cpu_plan_loss,
     [TRM_OP_LOSS_MSE] = trm_cpu_plan_loss,
     [TRM_OP_LOSS_BCE] = trm_cpu_plan_loss,
     [TRM_OP_UPDATE] = trm_cpu_plan_update,
     [TRM_OP_SUMSQ] = trm_cpu_plan_update,
 };
+
+/* oneDNN can also imitate bfloat16, but slower than it computes in float32. */
+static trm_status cpu_half(const trm_device *d) {
+    (void)d;
+    if (trm_dnn_has_bf16()) return TRM_OK;
+    trm_fail(TRM_MACHINE, "this processor does not multiply in bfloat16 (avx512_bf16)");
+    return TRM_MACHINE;
+}
+
+static bool cpu_half_pays(const trm_device *d, const trm_op_desc *forward) {
+    if (forward->kind == TRM_OP_CONV_FWD) return trm_cpu_conv_half_pays(d, forward);
+    return forward->kind == TRM_OP_LINEAR_FWD;
+}
 
 static void cpu_destroy(trm_op *op) {
     trm_cpu_state *state = op->state;
@@ -131,6 +145,7 @@ static void cpu_destroy(trm_op *op) {
 
 static trm_status cpu_plan(trm_device *d, trm_op *op) {
     plan_fn family = families[op->desc.kind];
+    if (op->desc.half) TRM_TRY(cpu_half(d));
     if (!family) return trm_fail(TRM_MACHINE, "the cpu back end does not have this op");
     trm_status status = family(d, op);
     if (status != TRM_OK) cpu_destroy(op);
@@ -151,4 +166,6 @@ const trm_backend trm_backend_cpu = {
     .plan = cpu_plan,
     .bind = cpu_bind,
     .destroy = cpu_destroy,
+    .half = cpu_half,
+    .half_pays = cpu_half_pays,
 };

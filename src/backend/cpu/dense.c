@@ -11,12 +11,10 @@
 
 enum { PAD = 32, BLOCK_ROWS = 512 };
 
-typedef void (*bias_act_fn)(float *y, float *z, const float *b, int64_t rows, int64_t cols, int threads);
-
 typedef struct dense_state {
     trm_cpu_state base;
     int64_t rows, in, out;
-    bias_act_fn bias_act;      /* FWD; NULL for none */
+    trm_bias_act_fn bias_act;  /* FWD; NULL for none */
     bool pad_w, pad_x, pad_dy; /* copied to scratch */
     size_t x_at;               /* BWD_W: X lies behind DY there */
 } dense_state;
@@ -96,7 +94,7 @@ static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
 
 /* ---- plan ----------------------------------------------------------------------------- */
 
-static bias_act_fn choose_act(const trm_kernels *k, trm_act act) {
+trm_bias_act_fn trm_cpu_bias_act(const trm_kernels *k, trm_act act) {
     switch (act) {
     case TRM_ACT_RELU: return k->bias_relu;
     case TRM_ACT_GELU: return k->bias_gelu;
@@ -125,6 +123,7 @@ static void plan_scratch(trm_op *op, dense_state *s) {
 
 trm_status trm_cpu_plan_linear(trm_device *d, trm_op *op) {
     const trm_op_desc *o = &op->desc;
+    if (o->half) return trm_cpu_plan_linear_bf16(d, op);
     trm_cpu_run_fn run = o->kind == TRM_OP_LINEAR_FWD     ? run_fwd
                          : o->kind == TRM_OP_LINEAR_BWD_X ? run_bwd_x
                                                           : run_bwd_w;
@@ -133,7 +132,7 @@ trm_status trm_cpu_plan_linear(trm_device *d, trm_op *op) {
     s->in = o->in.dim[o->in.rank - 1];
     s->out = o->out.dim[o->out.rank - 1];
     s->rows = o->n * (trm_shape_count(&o->in) / s->in);
-    s->bias_act = choose_act(trm_cpu_kernels(d), o->act);
+    s->bias_act = trm_cpu_bias_act(trm_cpu_kernels(d), o->act);
     plan_scratch(op, s);
     snprintf(op->impl, sizeof op->impl, "sgemm%s", s->pad_w || s->pad_x || s->pad_dy ? "+pad" : "");
     return TRM_OK;

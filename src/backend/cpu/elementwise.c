@@ -1,15 +1,18 @@
-/* Element-wise ops, softmax, concat and the change of order of flatten: which loop of kernels/cpu/elementwise.c each one is. */
+/* Element-wise ops, softmax, concat, casts and the change of order of flatten: which loop of kernels/cpu/elementwise.c each one is. */
 #include "own.h"
 
 typedef void (*act_fn)(const float *x, float *y, int64_t n, int threads);
 typedef void (*act_grad_fn)(const float *from, const float *dy, float *dx, int64_t n, bool accumulate,
                             int threads);
 
+typedef void (*act_grad_half_fn)(const float *from, const float *dy, uint16_t *dx, int64_t n, int threads);
+
 typedef struct map_state {
     trm_cpu_state base;
     int64_t elements; /* of all samples */
     act_fn act;
     act_grad_fn act_grad;
+    act_grad_half_fn act_grad_half;
     trm_arg from;             /* act_grad: where the slope comes from */
     int64_t channels, pixels; /* flatten, unflatten */
     int64_t row, wide;        /* softmax, concat: channels of X and of Y */
@@ -28,6 +31,11 @@ static trm_status act_fwd_run(trm_op *op, const trm_step *step) {
 static trm_status act_bwd_run(trm_op *op, const trm_step *step) {
     (void)step;
     const map_state *s = op->state;
+    if (op->desc.half) {
+        s->act_grad_half(op->arg[s->from], op->arg[TRM_ARG_DY], op->arg[TRM_ARG_DX], s->elements,
+                         op->device->threads);
+        return TRM_OK;
+    }
     s->act_grad(op->arg[s->from], op->arg[TRM_ARG_DY], op->arg[TRM_ARG_DX], s->elements, op->desc.accumulate,
                 op->device->threads);
     return TRM_OK;
@@ -38,7 +46,8 @@ static trm_status choose_act(trm_op *op) {
     map_state *s = op->state;
     switch (op->desc.act) {
 #define USE(name, source)                                                                   \
-    s->act = k->act_##name, s->act_grad = k->act_##name##_grad, s->from = TRM_ARG_##source; \
+    s->act = k->act_##name, s->act_grad = k->act_##name##_grad, s->from = TRM_ARG_##source, \
+    s->act_grad_half = k->act_##name##_grad_bf16;                                           \
     return TRM_OK
     case TRM_ACT_RELU: USE(relu, Y);
     case TRM_ACT_TANH: USE(tanh, Y);
@@ -81,6 +90,18 @@ static trm_status add_into_run(trm_op *op, const trm_step *step) {
 static trm_status copy_run(trm_op *op, const trm_step *step) {
     (void)step;
     copy_or_add(op, op->arg[TRM_ARG_DY], op->arg[TRM_ARG_DX], false);
+    return TRM_OK;
+}
+
+static trm_status cast_run(trm_op *op, const trm_step *step) {
+    (void)step;
+    const map_state *s = op->state;
+    const trm_kernels *k = trm_cpu_kernels(op->device);
+    const bool from = op->desc.half & TRM_HALF(TRM_ARG_X);
+    if (from)
+        k->from_bf16(op->arg[TRM_ARG_X], op->arg[TRM_ARG_Y], s->elements, op->device->threads);
+    else
+        k->to_bf16(op->arg[TRM_ARG_X], op->arg[TRM_ARG_Y], s->elements, op->device->threads);
     return TRM_OK;
 }
 
@@ -219,6 +240,7 @@ static trm_cpu_run_fn run_of(trm_op_kind kind) {
     case TRM_OP_ADD_FWD: return add_run;
     case TRM_OP_ADD_INTO: return add_into_run;
     case TRM_OP_COPY: return copy_run;
+    case TRM_OP_CAST: return cast_run;
     case TRM_OP_FLATTEN_FWD: return flatten_fwd_run;
     case TRM_OP_FLATTEN_BWD: return flatten_bwd_run;
     case TRM_OP_UNFLATTEN_FWD: return unflatten_fwd_run;
@@ -246,5 +268,8 @@ trm_status trm_cpu_plan_elementwise(trm_device *d, trm_op *op) {
     s->channels = image->rank == 3 ? image->dim[0] : 1;
     s->pixels = count / s->channels;
     if (kind == TRM_OP_ACT_FWD || kind == TRM_OP_ACT_BWD) return choose_act(op);
+    const uint32_t x = TRM_HALF(TRM_ARG_X), y = TRM_HALF(TRM_ARG_Y);
+    if (kind == TRM_OP_CAST && op->desc.half != x && op->desc.half != y)
+        return trm_fail(TRM_INTERNAL, "X or Y lies as bfloat16, and not both");
     return dropout ? plan_dropout(op, count) : TRM_OK;
 }

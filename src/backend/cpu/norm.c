@@ -53,7 +53,10 @@ static trm_status bn_stats_run(trm_op *op, const trm_step *step) {
     bn_state *s = op->state;
     const trm_bn *a = &s->a;
     double *stat = op->arg[TRM_ARG_STAT], m = (double)a->rows;
-    memcpy(s->mean, a->x, sizeof(float) * (size_t)a->c);
+    if (a->x16)
+        trm_cpu_kernels(op->device)->from_bf16(a->x16, s->mean, a->c, 1);
+    else
+        memcpy(s->mean, a->x, sizeof(float) * (size_t)a->c);
     widen(a, s->mean);
     trm_cpu_kernels(op->device)->bn_stats(a);
     for (int64_t j = 0; j < a->c; j++) {
@@ -144,15 +147,28 @@ static trm_status bn_grad_apply_run(trm_op *op, const trm_step *step) {
     return TRM_OK;
 }
 
+/* The argument as it lies: one of the two, the other is NULL. */
+static const float *as_float(const trm_op *op, trm_arg a) {
+    return op->desc.half & TRM_HALF(a) ? NULL : op->arg[a];
+}
+static const uint16_t *as_half(const trm_op *op, trm_arg a) {
+    return op->desc.half & TRM_HALF(a) ? op->arg[a] : NULL;
+}
+
 static trm_status bn_bind(trm_op *op) {
     bn_state *s = op->state;
-    bool apply = op->desc.kind == TRM_OP_BN_APPLY;
+    const trm_arg out = op->desc.kind == TRM_OP_BN_APPLY ? TRM_ARG_Y : TRM_ARG_DX;
     bn_layout(s, op->scratch);
-    s->a.x = op->arg[TRM_ARG_X];
-    s->a.y = op->arg[TRM_ARG_Y];
-    s->a.res = op->desc.residual ? op->arg[TRM_ARG_RES] : NULL;
+    s->a.x = as_float(op, TRM_ARG_X);
+    s->a.x16 = as_half(op, TRM_ARG_X);
+    s->a.y = as_float(op, TRM_ARG_Y);
+    s->a.y16 = as_half(op, TRM_ARG_Y);
+    s->a.res = op->desc.residual ? as_float(op, TRM_ARG_RES) : NULL;
+    s->a.res16 = op->desc.residual ? as_half(op, TRM_ARG_RES) : NULL;
     s->a.dy = op->arg[TRM_ARG_DY];
-    s->a.out = op->arg[apply ? TRM_ARG_Y : TRM_ARG_DX];
+    const bool half = op->desc.half & TRM_HALF(out);
+    s->a.out = half ? NULL : op->arg[out];
+    s->a.out16 = half ? op->arg[out] : NULL;
     return TRM_OK;
 }
 
@@ -228,7 +244,9 @@ static trm_status ln_bind(trm_op *op) {
     s->a.w = op->arg[TRM_ARG_W] ? op->arg[TRM_ARG_W] : s->ones;
     s->a.b = op->arg[TRM_ARG_B] ? op->arg[TRM_ARG_B] : s->zeros;
     s->a.dy = op->arg[TRM_ARG_DY];
-    s->a.out = op->arg[op->desc.kind == TRM_OP_LN_FWD ? TRM_ARG_Y : TRM_ARG_DX];
+    const bool half = op->desc.half & TRM_HALF(TRM_ARG_Y);
+    s->a.out = half ? NULL : op->arg[op->desc.kind == TRM_OP_LN_FWD ? TRM_ARG_Y : TRM_ARG_DX];
+    s->a.out16 = half ? op->arg[TRM_ARG_Y] : NULL;
     s->a.saved = op->arg[TRM_ARG_SAVED];
     return TRM_OK;
 }

@@ -63,9 +63,9 @@ static void memory_desc_free(memory_desc *m) {
     if (*m) dnnl_memory_desc_destroy(*m);
 }
 
-static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims,
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
                                       dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_create_with_tag(m, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(m, rank, dims, type, tag);
 }
 
 static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
@@ -99,6 +99,11 @@ static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     }
 }
 
+static dnnl_status_t product_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, memory_view a,
+                                  memory_view b, memory_view c, dnnl_primitive_attr_t attr) {
+    return dnnl_matmul_primitive_desc_create(out, engine, a, b, NULL, c, attr);
+}
+
 #else
 
 typedef dnnl_memory_desc_t memory_desc;
@@ -106,9 +111,9 @@ typedef const dnnl_memory_desc_t *memory_view;
 static memory_view view(const memory_desc *m) { return m->ndims > 0 ? m : NULL; }
 static void memory_desc_free(memory_desc *m) { (void)m; }
 
-static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims,
+static dnnl_status_t memory_desc_make(memory_desc *m, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
                                       dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_init_by_tag(m, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(m, rank, dims, type, tag);
 }
 
 static dnnl_status_t append_relu(dnnl_post_ops_t ops) {
@@ -123,7 +128,7 @@ static dnnl_format_tag_t liked_weights(const trm_op_desc *op) {
     bool large = op->kernel[0] * op->kernel[1] >= 25 && op->in.dim[0] >= 16 && op->out.dim[0] >= 32;
     bool plain = op->pad[0] == 0 && op->pad[1] == 0 && op->stride[0] == 1 && op->stride[1] == 1 &&
                  op->gap[0] == 0 && op->gap[1] == 0;
-    bool product = op->kind == TRM_OP_CONV_BWD_X && op->groups == 1 && large && plain;
+    bool product = op->kind == TRM_OP_CONV_BWD_X && op->groups == 1 && large && plain && !op->half;
     return product ? dnnl_hwio : dnnl_format_tag_any;
 }
 
@@ -147,6 +152,13 @@ static dnnl_status_t conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                                                 c->dilation, c->padding, c->padding);
     }
     return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, hint) : s;
+}
+
+static dnnl_status_t product_desc(dnnl_primitive_desc_t *out, dnnl_engine_t engine, memory_view a,
+                                  memory_view b, memory_view c, dnnl_primitive_attr_t attr) {
+    dnnl_matmul_desc_t d;
+    dnnl_status_t s = dnnl_matmul_desc_init(&d, a, b, NULL, c);
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, NULL) : s;
 }
 
 #endif
@@ -177,6 +189,10 @@ const char *trm_cpu_onednn_version(char *buf, size_t cap) {
     const dnnl_version_t *v = dnnl_version();
     snprintf(buf, cap, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
     return buf;
+}
+
+bool trm_dnn_has_bf16(void) {
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 
 trm_status trm_cpu_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
@@ -251,6 +267,44 @@ static trm_status make_attr(append_fn append, dnnl_primitive_attr_t *out) {
     return TRM_OK;
 }
 
+/* ---- matrix products ------------------------------------------------------------------------- */
+
+static trm_status product_build(const onednn *lib, const trm_dnn_product_spec *s, memory_desc m[3],
+                                trm_dnn *p) {
+    dnnl_dims_t a = {s->m, s->k}, b = {s->k, s->n}, c = {s->m, s->n};
+    dnnl_primitive_attr_t attr = NULL;
+    trm_status status;
+    TRM_GOTO(make_attr(s->add ? append_sum : NULL, &attr));
+    dnnl_status_t made = memory_desc_make(&m[0], 2, a, dnnl_bf16, s->ta ? dnnl_ba : dnnl_ab);
+    if (made == dnnl_success) made = memory_desc_make(&m[1], 2, b, dnnl_bf16, s->tb ? dnnl_ba : dnnl_ab);
+    if (made == dnnl_success) made = memory_desc_make(&m[2], 2, c, dnnl_f32, dnnl_ab);
+    if (made == dnnl_success)
+        made = product_desc(&p->desc, lib->engine, view(&m[0]), view(&m[1]), view(&m[2]), attr);
+    if (made != dnnl_success) TRM_GOTO(failed(made, "a matrix product in bfloat16"));
+    p->id[TRM_DNN_SRC] = DNNL_ARG_SRC;
+    p->id[TRM_DNN_WEIGHTS] = DNNL_ARG_WEIGHTS;
+    p->id[TRM_DNN_DST] = DNNL_ARG_DST;
+    p->id[TRM_DNN_SCRATCH] = DNNL_ARG_SCRATCHPAD;
+    status = finish(lib, p);
+out:
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+trm_status trm_dnn_product(const trm_device *d, const trm_dnn_product_spec *s, trm_dnn **out) {
+    memory_desc m[3] = {0};
+    trm_dnn *p = trm_alloc(sizeof *p, "a matrix product");
+    if (!p) return TRM_MEMORY;
+    trm_status status = product_build(library(d), s, m, p);
+    for (int i = 0; i < 3; i++) memory_desc_free(&m[i]);
+    if (status != TRM_OK) {
+        trm_dnn_destroy(p);
+        return status;
+    }
+    *out = p;
+    return TRM_OK;
+}
+
 /* ---- convolution --------------------------------------------------------------------------- */
 
 typedef struct conv_memory {
@@ -264,12 +318,17 @@ static void conv_memory_free(conv_memory *m) {
     memory_desc_free(&m->y);
 }
 
+static dnnl_data_type_t type_of(const trm_op_desc *op, trm_arg a) {
+    return op->half & TRM_HALF(a) ? dnnl_bf16 : dnnl_f32;
+}
+
 static trm_status weights_memory(const trm_op_desc *op, bool plain, memory_desc *out) {
     int64_t o = op->out.dim[0], i = op->in.dim[0], g = op->groups;
     dnnl_dims_t one = {o, i, op->kernel[0], op->kernel[1]};
     dnnl_dims_t many = {g, o / g, i / g, op->kernel[0], op->kernel[1]};
     dnnl_format_tag_t tag = !plain ? liked_weights(op) : g == 1 ? dnnl_oihw : dnnl_goihw;
-    DNN_TRY(memory_desc_make(out, g == 1 ? 4 : 5, g == 1 ? one : many, tag), "weights");
+    dnnl_data_type_t type = type_of(op, op->kind == TRM_OP_CONV_BWD_W ? TRM_ARG_DW : TRM_ARG_W);
+    DNN_TRY(memory_desc_make(out, g == 1 ? 4 : 5, g == 1 ? one : many, type, tag), "weights");
     return TRM_OK;
 }
 
@@ -278,10 +337,11 @@ static bool has_bias(const trm_op_desc *op) { return op->bias && op->kind == TRM
 
 static trm_status conv_memory_make(const trm_op_desc *op, conv_memory *m) {
     const int64_t *in = op->in.dim, *out = op->out.dim;
+    bool fwd = op->kind == TRM_OP_CONV_FWD, bwd_x = op->kind == TRM_OP_CONV_BWD_X;
     dnnl_dims_t x = {op->n, in[0], in[1], in[2]}, y = {op->n, out[0], out[1], out[2]}, b = {out[0]};
-    DNN_TRY(memory_desc_make(&m->x, 4, x, dnnl_nhwc), "images");
-    DNN_TRY(memory_desc_make(&m->y, 4, y, dnnl_nhwc), "images");
-    if (has_bias(op)) DNN_TRY(memory_desc_make(&m->b, 1, b, dnnl_a), "biases");
+    DNN_TRY(memory_desc_make(&m->x, 4, x, type_of(op, bwd_x ? TRM_ARG_DX : TRM_ARG_X), dnnl_nhwc), "images");
+    DNN_TRY(memory_desc_make(&m->y, 4, y, type_of(op, fwd ? TRM_ARG_Y : TRM_ARG_DY), dnnl_nhwc), "images");
+    if (has_bias(op)) DNN_TRY(memory_desc_make(&m->b, 1, b, dnnl_f32, dnnl_a), "biases");
     return weights_memory(op, false, &m->w);
 }
 
@@ -295,20 +355,32 @@ static conv_parts conv_parts_of(const trm_op_desc *op) {
 }
 
 /* A backward pass is described with the forward one as a hint. */
-static dnnl_status_t conv_pass(const onednn *lib, const trm_op_desc *op, const conv_memory *m,
-                               dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out) {
-    conv_parts parts = conv_parts_of(op);
-    memory_view x = view(&m->x), w = view(&m->w), b = view(&m->b), y = view(&m->y);
-    if (op->kind == TRM_OP_CONV_FWD) return conv_desc(out, lib->engine, &parts, x, w, b, y, attr, NULL);
+static trm_status conv_hint(const onednn *lib, const trm_op_desc *op, dnnl_primitive_desc_t *out) {
     trm_op_desc forward = *op;
+    conv_memory m = {0};
     forward.kind = TRM_OP_CONV_FWD;
-    conv_parts forward_parts = conv_parts_of(&forward);
+    forward.bias = false;
+    if (op->half) forward.half = TRM_HALF(TRM_ARG_X) | TRM_HALF(TRM_ARG_W);
+    conv_parts parts = conv_parts_of(&forward);
+    trm_status status;
+    TRM_GOTO(conv_memory_make(&forward, &m));
+    dnnl_status_t s =
+        conv_desc(out, lib->engine, &parts, view(&m.x), view(&m.w), NULL, view(&m.y), NULL, NULL);
+    if (s != dnnl_success) TRM_GOTO(failed(s, "this convolution, forward"));
+out:
+    conv_memory_free(&m);
+    return status;
+}
+
+static trm_status conv_pass(const onednn *lib, const trm_op_desc *op, const conv_memory *m,
+                            dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out) {
+    conv_parts parts = conv_parts_of(op);
     dnnl_primitive_desc_t hint = NULL;
-    dnnl_status_t s = conv_desc(&hint, lib->engine, &forward_parts, x, w, b, y, NULL, NULL);
-    if (s != dnnl_success) return s;
-    s = conv_desc(out, lib->engine, &parts, x, w, b, y, attr, hint);
-    dnnl_primitive_desc_destroy(hint);
-    return s;
+    if (op->kind != TRM_OP_CONV_FWD) TRM_TRY(conv_hint(lib, op, &hint));
+    dnnl_status_t s =
+        conv_desc(out, lib->engine, &parts, view(&m->x), view(&m->w), view(&m->b), view(&m->y), attr, hint);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return s == dnnl_success ? TRM_OK : failed(s, "this convolution");
 }
 
 static void conv_ids(const trm_op_desc *op, int id[TRM_DNN_SLOTS]) {
@@ -327,8 +399,7 @@ static trm_status conv_build(const onednn *lib, const trm_op_desc *op, trm_dnn *
     trm_status status;
     TRM_GOTO(make_attr(relu ? append_relu : NULL, &attr));
     TRM_GOTO(conv_memory_make(op, &m));
-    dnnl_status_t s = conv_pass(lib, op, &m, attr, &p->desc);
-    if (s != dnnl_success) TRM_GOTO(failed(s, "this convolution"));
+    TRM_GOTO(conv_pass(lib, op, &m, attr, &p->desc));
     conv_ids(op, p->id);
     status = finish(lib, p);
 out:

@@ -21,10 +21,20 @@ typedef struct trm_dnn trm_dnn;         /* one primitive and its buffers */
 
 /* The convolution of a description (its kind names the pass): activations (H,W,C), weights as the library likes them. */
 trm_status trm_dnn_conv(const trm_device *d, const trm_op_desc *desc, trm_dnn **out);
-/* The pass from plain weights (O,I/groups,kh,kw) into the convolution's (pack), or back (!pack), where `add` adds to
+/* The pass from plain weights (O,I/groups,kh,kw), in the type that the convolution takes, into the convolution's (pack), or back (!pack), where `add` adds to
  * what is there.  *out is NULL where the convolution takes them plain and nothing is to be added. */
 trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack, bool add,
                                 trm_dnn **out);
+
+/* C[m,n] (+)= op(A) op(B) of plain row-major matrices, A and B in bfloat16, C in float32; ta: A lies as (k,m), tb: B as (n,k).
+ * SRC is A, WEIGHTS is B, DST is C. */
+typedef struct trm_dnn_product_spec {
+    int64_t m, n, k;
+    bool ta, tb, add;
+} trm_dnn_product_spec;
+trm_status trm_dnn_product(const trm_device *d, const trm_dnn_product_spec *s, trm_dnn **out);
+/* Whether the processor multiplies bfloat16 itself. */
+bool trm_dnn_has_bf16(void);
 
 size_t trm_dnn_bytes(const trm_dnn *p, trm_dnn_slot slot);      /* 0 where there is no such buffer */
 const char *trm_dnn_impl(const trm_dnn *p);                     /* "jit:avx2" */

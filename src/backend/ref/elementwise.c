@@ -138,3 +138,10 @@ trm_status trm_ref_run_COPY(trm_op *op, const trm_step *step) {
     for (int64_t i = 0; i < trm_ref_in_count(op); i++) REF(DX)[i] = REF(DY)[i];
     return TRM_OK;
 }
+
+/* Whoever compares knows what a rounding is; here nothing lies as bfloat16. */
+trm_status trm_ref_run_CAST(trm_op *op, const trm_step *step) {
+    (void)step;
+    for (int64_t i = 0; i < trm_ref_in_count(op); i++) REF(Y)[i] = REF(X)[i];
+    return TRM_OK;
+}

@@ -35,7 +35,7 @@ static size_t scratch_doubles(const trm_op_desc *d) {
 }
 
 static trm_status plan(trm_device *d, trm_op *op) {
-    (void)d;
+    if (op->desc.half) return trm_device_half(d);
     op->run = run_of[op->desc.kind];
     op->saved_bytes = saved_doubles(&op->desc) * sizeof(double);
     op->scratch_bytes = scratch_doubles(&op->desc) * sizeof(double);
