@@ -218,6 +218,7 @@ typedef struct trm_runner_spec {
     trm_ce_spec ce;
     trm_load_spec load;
     trm_optim_spec optim;
+    bool half;                      /* products in bfloat16 where a layer gains by it; the device must have it (trm_device_half) */
     uint64_t seed;
     /* device floats, owned by the caller, 64-byte aligned: */
     void *weights, *grads, *m1, *m2;    /* param_space elements each; m1, m2 NULL where the optimizer has none */

@@ -10,6 +10,8 @@
 /* What lowering knows of a node's value; all by rep. */
 typedef struct value {
     int y, pre, saved; /* regions, -1 = none */
+    int half;          /* region of Y as bfloat16, -1 = nobody wants it so far; y itself where it lies so */
+    bool grad_half;    /* the gradient lies as bfloat16 */
     int grad;          /* region of its gradient, -1 = not written yet */
     bool needs_grad;
 } value;
@@ -20,6 +22,7 @@ typedef struct lower {
     const trm_pass_spec *s;
     trm_pass *p;
     trm_fusion *f;
+    trm_form *form;
     value *v;
     bool *written; /* per parameter: its gradient has been written in this update */
 } lower;
@@ -47,6 +50,17 @@ static trm_status new_value_region(lower *l, int node, int *out) {
     const trm_node *n = &l->g->nodes[node];
     const size_t size = n->tokens ? sizeof(int32_t) : l->r->device->backend->float_size;
     return new_region(l, l->s->n * trm_shape_count(&n->desc.out) * (int64_t)size, out);
+}
+
+/* In the shape of the node's value, as bfloat16. */
+static trm_status new_half_region(lower *l, int node, int *out) {
+    const int64_t count = l->s->n * trm_shape_count(&l->g->nodes[node].desc.out);
+    return new_region(l, count * (int64_t)sizeof(uint16_t), out);
+}
+
+/* Of Y: as it lies. */
+static trm_status new_y_region(lower *l, int node, int *out) {
+    return l->form[node].y_half ? new_half_region(l, node, out) : new_value_region(l, node, out);
 }
 
 static trm_lowered *new_lowered(lower *l, trm_lowered_kind kind, trm_phase phase, int node) {
@@ -106,8 +120,22 @@ static void *at_param(const lower *l, void *space, int param) {
     return (char *)space + (size_t)l->g->params[param].offset * l->r->device->backend->float_size;
 }
 
+static bool is_half(const lower *l, const trm_node *n) { return trm_half_product(l->s->half, n); }
+
+/* The bit of `arg` where the value of rep lies as bfloat16. */
+static uint32_t half_bit(const lower *l, int rep, trm_arg arg) {
+    return l->form[rep].y_half ? TRM_HALF(arg) : 0;
+}
+
+static void fix_weight(const lower *l, trm_lowered *o, const trm_node *n) {
+    if (is_half(l, n))
+        fix(o, TRM_ARG_W, l->s->half->copy + l->s->half->at[n->weight]);
+    else
+        fix(o, TRM_ARG_W, at_param(l, l->r->weights, n->weight));
+}
+
 static void fix_weights(const lower *l, trm_lowered *o, const trm_node *n) {
-    fix(o, TRM_ARG_W, at_param(l, l->r->weights, n->weight));
+    fix_weight(l, o, n);
     fix(o, TRM_ARG_B, at_param(l, l->r->weights, n->bias));
 }
 
@@ -137,6 +165,8 @@ static trm_op_desc desc_of(const lower *l, int node, trm_op_kind kind) {
     return d;
 }
 
+static int input_rep(const lower *l, int node) { return l->f[l->g->nodes[node].in[0]].rep; }
+
 static value *input_value(const lower *l, int node, int k) {
     return &l->v[l->f[l->g->nodes[node].in[k]].rep];
 }
@@ -149,6 +179,33 @@ static const trm_node *stats_node(const lower *l, int apply, const trm_node **su
         s = &l->g->nodes[s->in[0]];
     }
     return s;
+}
+
+/* ---- bfloat16 --------------------------------------------------------------------------- */
+
+/* `region`, of the shape of rep's value, as bfloat16 in a region of its own. */
+static trm_status to_half(lower *l, trm_phase phase, int node, int rep, int region, int *out) {
+    trm_op_desc d = {.kind = TRM_OP_CAST, .n = l->s->n, .half = TRM_HALF(TRM_ARG_Y)};
+    d.in = d.out = l->g->nodes[rep].desc.out;
+    trm_lowered *o;
+    EMIT(new_half_region(l, rep, out));
+    EMIT(emit(l, phase, node, &d, &o));
+    use(l, o, TRM_ARG_X, region);
+    use(l, o, TRM_ARG_Y, *out);
+    return TRM_OK;
+}
+
+/* The input of a product in the form that it multiplies; made once for all that read it. */
+static trm_status factor(lower *l, int node, int *region) {
+    const trm_node *n = &l->g->nodes[node];
+    const int rep = l->f[n->in[0]].rep;
+    value *x = &l->v[rep];
+    *region = x->y;
+    if (!is_half(l, n)) return TRM_OK;
+    if (l->form[rep].y_half) x->half = x->y;
+    if (x->half < 0) EMIT(to_half(l, TRM_PHASE_FORWARD, node, rep, x->y, &x->half));
+    *region = x->half;
+    return TRM_OK;
 }
 
 /* ---- loads and loss ------------------------------------------------------------------- */
@@ -238,6 +295,7 @@ static trm_status lower_stats(lower *l, int node) {
     if (!l->s->train) return TRM_OK;
     const trm_node *n = &l->g->nodes[node];
     trm_op_desc d = desc_of(l, node, TRM_OP_BN_STATS);
+    d.half = half_bit(l, input_rep(l, node), TRM_ARG_X);
     trm_lowered *o;
     EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
     use(l, o, TRM_ARG_X, input_value(l, node, 0)->y);
@@ -277,12 +335,18 @@ static trm_status lower_forward(lower *l, int node) {
     trm_op_desc d = desc_of(l, node, forward_kind(n->kind));
     if (n->kind != TRM_NODE_ACT) d.act = f->act;
     d.residual = f->res >= 0;
+    d.half = half_bit(l, node, TRM_ARG_Y);
+    if (is_half(l, n)) d.half |= TRM_HALF(TRM_ARG_X) | TRM_HALF(TRM_ARG_W);
+    if (n->kind == TRM_NODE_BN_APPLY) d.half |= half_bit(l, input_rep(l, node), TRM_ARG_X);
+    if (f->res >= 0) d.half |= half_bit(l, f->res, TRM_ARG_RES);
     trm_lowered *o;
-    EMIT(new_value_region(l, node, &v->y));
+    int x;
+    EMIT(factor(l, node, &x));
+    EMIT(new_y_region(l, node, &v->y));
     EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
     if (o->op->saved_bytes && v->saved < 0) EMIT(new_region(l, (int64_t)o->op->saved_bytes, &v->saved));
     if (n->kind == TRM_NODE_LINEAR && trm_act_from_input(f->act)) EMIT(new_value_region(l, node, &v->pre));
-    use(l, o, TRM_ARG_X, input_value(l, node, 0)->y);
+    use(l, o, TRM_ARG_X, x);
     if (n->kind == TRM_NODE_ADD) use(l, o, TRM_ARG_X2, input_value(l, node, 1)->y);
     use(l, o, TRM_ARG_Y, v->y);
     use(l, o, TRM_ARG_PRE, v->pre);
@@ -361,20 +425,27 @@ static trm_status pass_on(lower *l, int node, int rep, int from, bool hand_on) {
     return TRM_OK;
 }
 
-/* The gradient behind a fused activation becomes, in place, the one before it. */
+/* The gradient behind a fused activation becomes, in place, the one before it; of a product in bfloat16, in the form that it
+ * multiplies. */
 static trm_status lower_fused_act(lower *l, int node) {
     const trm_act act = l->f[node].act;
     value *v = &l->v[node];
     if (act == TRM_ACT_NONE) return TRM_OK;
     trm_op_desc d = {.kind = TRM_OP_ACT_BWD, .n = l->s->n, .act = act};
     d.in = d.out = l->g->nodes[node].desc.out;
+    const int dy = v->grad;
+    if (is_half(l, &l->g->nodes[node])) {
+        d.half = TRM_HALF(TRM_ARG_DX);
+        v->grad_half = true;
+        EMIT(new_half_region(l, node, &v->grad));
+    }
     trm_lowered *o;
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
     if (trm_act_from_input(act))
         use(l, o, TRM_ARG_X, v->pre);
     else
         use(l, o, TRM_ARG_Y, v->y);
-    use(l, o, TRM_ARG_DY, v->grad);
+    use(l, o, TRM_ARG_DY, dy);
     use(l, o, TRM_ARG_DX, v->grad);
     return TRM_OK;
 }
@@ -383,23 +454,28 @@ static trm_status lower_fused_act(lower *l, int node) {
 static trm_status lower_product_backward(lower *l, int node, trm_op_kind bwd_x, trm_op_kind bwd_w) {
     const trm_node *n = &l->g->nodes[node];
     const value *x = input_value(l, node, 0), *v = &l->v[node];
+    const bool half = is_half(l, n);
     EMIT(lower_fused_act(l, node));
+    int dy = v->grad;
+    if (half && !v->grad_half) EMIT(to_half(l, TRM_PHASE_BACKWARD, node, node, v->grad, &dy));
     trm_op_desc d = desc_of(l, node, bwd_w);
     d.accumulate = gradient_written(l, n);
+    if (half) d.half = TRM_HALF(TRM_ARG_X) | TRM_HALF(TRM_ARG_DY);
     trm_lowered *o;
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
-    use(l, o, TRM_ARG_X, x->y);
-    use(l, o, TRM_ARG_DY, v->grad);
+    use(l, o, TRM_ARG_X, half ? x->half : x->y);
+    use(l, o, TRM_ARG_DY, dy);
     fix_gradients(l, o, n);
     if (!x->needs_grad) return TRM_OK;
     int dx;
     d.kind = bwd_x;
     d.bias = false;
+    if (half) d.half = TRM_HALF(TRM_ARG_W) | TRM_HALF(TRM_ARG_DY);
     EMIT(gradient_target(l, node, 0, &dx, &d.accumulate));
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
-    use(l, o, TRM_ARG_DY, v->grad);
+    use(l, o, TRM_ARG_DY, dy);
     use(l, o, TRM_ARG_DX, dx);
-    fix(o, TRM_ARG_W, at_param(l, l->r->weights, n->weight));
+    fix_weight(l, o, n);
     return TRM_OK;
 }
 
@@ -407,8 +483,10 @@ static trm_status lower_batch_norm_backward(lower *l, int node) {
     const trm_node *n = &l->g->nodes[node], *sum, *s = stats_node(l, node, &sum);
     const value *x = input_value(l, node, 0), *v = &l->v[node];
     trm_op_desc d = desc_of(l, node, TRM_OP_BN_GRAD_SUMS);
+    const int rep = input_rep(l, node);
     d.act = l->f[node].act;
     d.accumulate = gradient_written(l, n);
+    d.half = half_bit(l, rep, TRM_ARG_X) | half_bit(l, node, TRM_ARG_Y);
     trm_lowered *o;
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
     use(l, o, TRM_ARG_X, x->y);
@@ -421,7 +499,15 @@ static trm_status lower_batch_norm_backward(lower *l, int node) {
     if (sum) EMIT(emit_sum(l, TRM_PHASE_WAIT, sum, s->gstat, 2 * s->desc.in.dim[0]));
     int dx;
     d = desc_of(l, node, TRM_OP_BN_GRAD_APPLY);
-    EMIT(gradient_target(l, node, 0, &dx, &d.accumulate));
+    d.half = half_bit(l, rep, TRM_ARG_X);
+    if (l->form[rep].grad_half) {
+        d.half |= TRM_HALF(TRM_ARG_DX);
+        l->v[rep].grad_half = true;
+        EMIT(new_half_region(l, rep, &l->v[rep].grad));
+        dx = l->v[rep].grad;
+    } else {
+        EMIT(gradient_target(l, node, 0, &dx, &d.accumulate));
+    }
     EMIT(emit(l, TRM_PHASE_BACKWARD, node, &d, &o));
     use(l, o, TRM_ARG_X, x->y);
     use(l, o, TRM_ARG_DY, v->grad);
@@ -570,7 +656,8 @@ static trm_status lower_all(lower *l) {
     const int n = l->g->n_nodes;
     int target;
     trm_fuse(l->g, l->s->train, l->f);
-    for (int i = 0; i < n; i++) l->v[i] = (value){.y = -1, .pre = -1, .saved = -1, .grad = -1};
+    trm_half_forms(l->g, l->s->half, l->f, l->form);
+    for (int i = 0; i < n; i++) l->v[i] = (value){.y = -1, .pre = -1, .saved = -1, .half = -1, .grad = -1};
     find_needs_grad(l);
     for (int i = 0; i < l->g->n_params; i++) {
         l->written[i] = l->s->accumulate;
@@ -591,14 +678,16 @@ trm_status trm_pass_lower(const trm_runner_spec *r, const trm_pass_spec *s, trm_
     lower l = {.r = r, .g = g, .s = s, .p = trm_alloc(sizeof *l.p, "program")};
     l.f = trm_alloc_array((size_t)g->n_nodes, sizeof *l.f, "program");
     l.v = trm_alloc_array((size_t)g->n_nodes, sizeof *l.v, "program");
+    l.form = trm_alloc_array((size_t)g->n_nodes, sizeof *l.form, "program");
     l.written = trm_alloc_array((size_t)g->n_params + 1, sizeof *l.written, "program");
-    if (!l.p || !l.f || !l.v || !l.written) goto out;
+    if (!l.p || !l.f || !l.v || !l.form || !l.written) goto out;
     l.p->n = s->n;
     l.p->last_write = trm_alloc_array((size_t)g->n_params + 1, sizeof(int), "program");
     if (l.p->last_write) status = lower_all(&l);
 out:
     trm_free(l.f);
     trm_free(l.v);
+    trm_free(l.form);
     trm_free(l.written);
     if (status == TRM_OK)
         *out = l.p;

@@ -82,6 +82,15 @@ const char *trm_node_kind_name(trm_node_kind k);
 
 /* ---- lowering: graph -> the ops of a pass over n samples --------------------------------- */
 
+/* bfloat16 copies of the weights that products read, made again from the float32 ones at the start of every program. */
+typedef struct trm_half_weights {
+    int64_t *at;                    /* per parameter: where its copy begins in `copy`, -1 = it has none */
+    uint16_t *copy;
+    trm_op **casts;
+    int *nodes;                     /* of each cast: the first node that reads the copy */
+    int n_casts;
+} trm_half_weights;
+
 /* Where an argument lies: fixed memory, or a region of the arena that the memory plan places. */
 typedef struct trm_region {
     int64_t bytes;
@@ -120,6 +129,7 @@ typedef struct trm_pass_spec {
     int64_t n, first;               /* samples, and the first one's place among the rank's samples of the update */
     bool train;
     bool accumulate;                /* gradients of an earlier micro-batch are there already */
+    const trm_half_weights *half;   /* NULL: everything in float32 */
 } trm_pass_spec;
 
 trm_status trm_pass_lower(const trm_runner_spec *r, const trm_pass_spec *s, trm_pass **out);

@@ -147,16 +147,30 @@ static trm_status join_sums(trm_runner *r, trm_program *p, const trm_pass *pass,
     return TRM_OK;
 }
 
+static const trm_half_weights *half_of(const trm_runner *r) { return r->half.n_casts > 0 ? &r->half : NULL; }
+
+/* Weights may have changed since the last program ran: by an update, or by whoever owns them. */
+static trm_status add_casts(const trm_runner *r, trm_program *p) {
+    for (int i = 0; i < r->half.n_casts; i++)
+        TRM_TRY(add_instr(
+            p, (trm_instr){TRM_INSTR_OP, TRM_PHASE_FORWARD, r->half.nodes[i], r->half.casts[i], NULL}));
+    return TRM_OK;
+}
+
 static trm_status add_micro_batches(trm_runner *r, trm_program *p, uint8_t *flags, buckets *b) {
     const int64_t *mine = p->counts + (int64_t)r->spec.rank * p->micro_batches;
     int64_t first = 0;
     int last = -1;
     for (int k = 0; k < p->micro_batches; k++)
         if (mine[k] > 0) last = k;
+    if (last >= 0) TRM_TRY(add_casts(r, p));
     for (int k = 0; k < p->micro_batches; k++) {
         contributors(p, r->spec.ranks, k, flags);
-        trm_pass_spec s = {
-            .n = trm_max64(mine[k], 1), .first = first, .train = true, .accumulate = first > 0};
+        trm_pass_spec s = {.n = trm_max64(mine[k], 1),
+                           .first = first,
+                           .train = true,
+                           .accumulate = first > 0,
+                           .half = half_of(r)};
         TRM_TRY(trm_pass_lower(&r->spec, &s, &p->passes[k]));
         if (mine[k] > 0)
             TRM_TRY(add_pass(r, p, p->passes[k], flags, k == last ? b : NULL));
@@ -235,8 +249,9 @@ trm_status trm_program_build_eval(trm_runner *r, int64_t n, trm_program **out) {
     trm_program *p = new_program(1, &n, 1);
     if (!p) return TRM_MEMORY;
     p->eval = true;
-    trm_pass_spec s = {.n = n};
+    trm_pass_spec s = {.n = n, .half = half_of(r)};
     trm_status status;
+    TRM_GOTO(add_casts(r, p));
     TRM_GOTO(trm_pass_lower(&r->spec, &s, &p->passes[0]));
     TRM_GOTO(add_pass(r, p, p->passes[0], NULL, NULL));
 out:

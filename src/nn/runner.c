@@ -95,6 +95,8 @@ trm_status trm_runner_create(const trm_runner_spec *spec, trm_runner **out) {
     r->node_forward = trm_alloc_array((size_t)spec->graph->n_nodes, sizeof(double), "runner");
     r->node_backward = trm_alloc_array((size_t)spec->graph->n_nodes, sizeof(double), "runner");
     if (!r->node_forward || !r->node_backward) goto out;
+    if (spec->half) TRM_GOTO(trm_device_half(spec->device));
+    if (spec->half) TRM_GOTO(trm_half_create(&r->spec, &r->half));
     TRM_GOTO(plan_updates(r));
     TRM_GOTO(plan_sumsq(r));
 out:
@@ -110,6 +112,7 @@ void trm_runner_free(trm_runner *r) {
     for (int i = 0; i < r->n_programs; i++) trm_program_free(r, r->programs[i]);
     for (int i = 0; r->updates && i < r->spec.graph->n_params; i++) trm_op_destroy(r->updates[i].op);
     trm_op_destroy(r->sumsq.op);
+    trm_half_free(&r->half);
     trm_free(r->updates);
     trm_free(r->programs);
     trm_free(r->arena);

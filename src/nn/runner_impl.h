@@ -38,6 +38,7 @@ struct trm_runner {
     int n_programs, cap_programs;
     trm_range_op *updates;          /* one per run of equal decay */
     int n_updates;
+    trm_half_weights half;          /* without casts: none */
     trm_range_op sumsq;             /* no op where the reductions sum squares on their way */
     char *arena, *scratch;
     int64_t arena_bytes, scratch_bytes;
@@ -46,6 +47,10 @@ struct trm_runner {
     bool posted;                    /* in this step: a gradient bucket is on its way */
     int64_t steps;
 };
+
+/* half.c */
+trm_status trm_half_create(const trm_runner_spec *s, trm_half_weights *h);
+void trm_half_free(trm_half_weights *h);
 
 trm_status trm_program_build(trm_runner *r, int micro_batches, const int64_t *counts, trm_program **out);
 trm_status trm_program_build_eval(trm_runner *r, int64_t n, trm_program **out);

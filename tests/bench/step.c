@@ -1,6 +1,6 @@
 /* The step alone: samples per second of the four models on as many ranks as mpirun starts, data in memory, no files, no records.
  *
- *   mpirun -n 2 --bind-to core build/bench/step mlp|lenet|resnet20|resnet20-sync|gpt [seconds] [describe]
+ *   mpirun -n 2 --bind-to core build/bench/step mlp|lenet|resnet20|resnet20-sync|gpt [seconds] [fp32|bf16] [describe]
  *
  * One JSON line from rank 0: medians of 7 blocks, and where the time went. */
 #include <stdio.h>
@@ -153,8 +153,9 @@ int main(int argc, char **argv) {
     must(trm_device_open("cpu", threads ? atoi(threads) : 1, &b.d));
     make_model(&b, model);
     make_data(&b, gpt);
+    b.spec.half = argc > 3 && !strcmp(argv[3], "bf16");
     make_runner(&b, gpt);
-    if (argc > 3 && trm_comm_rank(b.comm) == 0) {
+    if (argc > 4 && trm_comm_rank(b.comm) == 0) {
         trm_str text = {0};
         trm_runner_describe(b.r, b.program, &text);
         fputs(trm_str_get(&text), stderr);
@@ -172,13 +173,15 @@ int main(int argc, char **argv) {
     const trm_runner_times t = trm_runner_time(b.r);
     const double ms = 1e3 / (double)t.steps;
     if (trm_comm_rank(b.comm) == 0)
-        printf("{\"peer\":\"trireme\",\"model\":\"%s\",\"ranks\":%d,\"samples_per_s\":%.1f,\"step_ms\":%.3f,"
+        printf("{\"peer\":\"trireme\",\"model\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"samples_per_s\":%."
+               "1f,\"step_ms\":%.3f,"
                "\"step_ms_min\":%.3f,"
                "\"phases_ms\":{\"load\":%.3f,\"fwd\":%.3f,\"bwd\":%.3f,\"update\":%.3f,\"wait\":%.3f,\"bwd_"
                "behind\":%.3f},\"exposed\":%.4f,\"loss\":%.4f}\n",
-               model, trm_comm_size(b.comm), (double)(b.per_rank * trm_comm_size(b.comm)) / block[3],
-               block[3] * 1e3, block[0] * 1e3, t.load * ms, t.forward * ms, t.backward * ms, t.update * ms,
-               t.wait * ms, t.backward_behind * ms, t.wait * ms / 1e3 / block[3], loss);
+               model, b.spec.half ? "bf16" : "fp32", trm_comm_size(b.comm),
+               (double)(b.per_rank * trm_comm_size(b.comm)) / block[3], block[3] * 1e3, block[0] * 1e3,
+               t.load * ms, t.forward * ms, t.backward * ms, t.update * ms, t.wait * ms,
+               t.backward_behind * ms, t.wait * ms / 1e3 / block[3], loss);
     trm_launch_end(b.comm);
     return 0;
 }
