@@ -70,6 +70,7 @@ typedef struct trm_job {
         bool drop_last;
         trm_every valid_every;
         struct { int64_t patience; double min_delta; } early_stop;  /* patience 0: none */
+        bool bf16;                  /* precision */
         trm_loss_kind loss;
         trm_ce_spec ce;
         trm_optim_spec optim;

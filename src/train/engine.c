@@ -219,12 +219,23 @@ static trm_status check_weights(const trm_engine *e) {
     return trm_fail(TRM_JOB, "%s: balance.weights are all 0; at least one rank must compute", e->job->path);
 }
 
+/* Never float32 instead: a job says what is computed, whoever computes it. */
+static trm_status check_precision(const trm_engine *e) {
+    if (!e->job->train.bf16) return TRM_OK;
+    trm_status status = trm_device_half(e->device);
+    if (status == TRM_OK) return status;
+    trm_prefix(status, "%s: train.precision is bf16", e->job->path);
+    trm_hint("with `--set train.precision=fp32` the job runs here, in float32");
+    return status;
+}
+
 static trm_status prepare_model(trm_engine *e) {
     const char *backend = e->job->device.backend ? e->job->device.backend : "cpu";
     TRM_TRY(trm_job_model(e->job, trm_engine_data(e), &e->graph));
     if (e->bare) settle_targets(e);
     if (e->ranks > 1) TRM_TRY(trm_parallel_data(e->graph, e->comm));
-    return trm_device_open(backend, e->threads, &e->device);
+    TRM_TRY(trm_device_open(backend, e->threads, &e->device));
+    return check_precision(e);
 }
 
 size_t trm_engine_float(const trm_engine *e) { return e->device->backend->float_size; }
@@ -262,6 +273,7 @@ static trm_status make_runner(trm_engine *e) {
                             .load = trm_engine_load(e->job, trm_engine_data(e)),
                             .optim = e->optim,
                             .seed = (uint64_t)e->job->run.seed,
+                            .half = e->job->train.bf16,
                             .weights = e->weights,
                             .grads = trm_comm_buffer_data(e->grads),
                             .m1 = e->m1,

@@ -16,6 +16,7 @@ static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", N
 static const char *const losses[] = {"cross_entropy", "mse", "bce", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lamb", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", "wsd", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
 static const char *const nonfinites[] = {"stop", "skip", NULL};
 static const char *const balances[] = {"off", "static", "dynamic", "hybrid", "replay", NULL};
 static const char *const predictors[] = {"last", "ema", "median", "trend", NULL};
@@ -152,6 +153,12 @@ const trm_job_key trm_job_keys[] = {
      .about = "samples of one update, over all ranks: it does not change with their number"},
     {"train.micro_batches", TRM_KEY_INT32, AT(train.micro_batches), .min = 1, .max = 65536, .def = "1",
      .about = "cuts each batch into so many parts that are computed one after the other: less memory"},
+    {"train.precision", TRM_KEY_CHOICE_BOOL, AT(train.bf16), .names = precisions, .def = "fp32",
+     .about = "bf16: linear and convolution layers round what they multiply to bfloat16 and add in float32; "
+              "weights, "
+              "optimizer, norms, losses and sums over ranks stay float32; refused where the processor has no "
+              "bfloat16 "
+              "(see Precision)"},
     {"train.drop_last", TRM_KEY_BOOL, AT(train.drop_last), .def = "false",
      .about = "leaves out the last, smaller batch of an epoch"},
     {"train.valid_every", TRM_KEY_EVERY, AT(train.valid_every), .def = "epoch",

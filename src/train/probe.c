@@ -50,6 +50,7 @@ static trm_status make_probe(trm_engine *e, probe *p, int64_t n) {
                             .ranks = 1,
                             .loss = e->job->train.loss,
                             .load = trm_engine_load(e->job, trm_engine_data(e)),
+                            .half = e->job->train.bf16,
                             .optim = e->optim,
                             .weights = p->weights,
                             .grads = p->grads,
