@@ -12,10 +12,12 @@
 #define COST_MARGIN 1.5   /* a move must gain so many times its cost within the horizon */
 #define FLASH_WINDOWS 2   /* who is fast again within so many windows was slow for a moment only */
 #define MOST_PATIENCE 2
-#define SEVERE 0.4     /* a gain of so much is not waited for */
-#define CALM_WINDOWS 8 /* after so many windows without a rollback the threshold is what it was */
-#define SPREAD 1.5     /* shares that a line is fitted through differ by so much */
-#define MOST_FIXED 0.5 /* a fitted line that says more of a rank's time is fixed is not believed */
+#define SEVERE 0.4        /* a gain of so much is not waited for */
+#define LEAST_JUDGED 0.05 /* a move that promised less is not undone */
+#define NOISES 3          /* what a window may lie beside the truth, in its own noise */
+#define CALM_WINDOWS 8    /* after so many windows without a rollback the threshold is what it was */
+#define SPREAD 1.5        /* shares that a line is fitted through differ by so much */
+#define MOST_FIXED 0.5    /* a fitted line that says more of a rank's time is fixed is not believed */
 
 typedef struct rank_state {
     trm_series each;                       /* seconds per unit */
@@ -225,9 +227,10 @@ static bool pays(const trm_policy_seen *seen, double saved) {
     return saved * horizon >= COST_MARGIN * seen->cost;
 }
 
-/* Beyond what noise explains. */
+/* Beyond what noise explains.  A smaller promise drowns in what one window differs from the next. */
 static bool failed(const trm_policy *p, const trm_policy_seen *seen, const trm_decision *d) {
-    return p->judge && !p->changed && d->brought + 2 * noise_of(p, seen) < d->promised / 2;
+    return p->judge && !p->changed && d->promised >= LEAST_JUDGED &&
+           d->brought + NOISES * noise_of(p, seen) < d->promised / 2;
 }
 
 /* Noise raises the threshold, but not beyond twice: a move that was none of a gain is undone. */

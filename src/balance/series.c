@@ -6,6 +6,8 @@
 
 #define JUMP 1.5 /* one value so many times (or one such part of) the forecast is a change */
 #define BAND 0.1 /* so is a second one in a row that is farther off than this, on one side */
+#define NEWEST \
+    0.65 /* weight of the newest value in the moving average: the best one on recorded step times */
 #define MEDIAN_OF 5
 #define TREND_OF 4
 
@@ -13,7 +15,7 @@
 
 static double ema(const double *value, int n) {
     double f = value[0];
-    for (int i = 1; i < n; i++) f = (f + value[i]) / 2;
+    for (int i = 1; i < n; i++) f += NEWEST * (value[i] - f);
     return f;
 }
 
