@@ -110,8 +110,8 @@ typedef struct trm_data_stats {
     int64_t channels, count;        /* count: elements of a channel that were seen; 0 = not known */
     double *mean, *std, *min, *max; /* std: of all of them, divided by their number */
 } trm_data_stats;
-/* What has a mean of its own: the channels of an image, the numbers of a vector; else all is one. */
-static inline int64_t trm_data_channels(const trm_shape *x) { return x->rank == 3 || x->rank == 1 ? x->dim[0] : 1; }
+/* What has a mean of its own: the channels of an image, the last dimension of a vector or a sequence. */
+static inline int64_t trm_data_channels(const trm_shape *x) { return x->dim[x->rank == 3 ? 0 : x->rank - 1]; }
 /* Reads all rows, without transforms.  The same on any rank and from any layout of the file. */
 TRM_API trm_status trm_dataset_stats(trm_dataset *d, trm_data_stats *out);
 /* From an HDF5 file with mean, std, min, max of one length. */

@@ -1,9 +1,10 @@
 /* load: raw samples, as the file has them, into the device's types and layout. */
 #include "ref/ref.h"
 
+/* Channels lie first in an image and last in what is none: the entries go round. */
 static double entry(const double *list, int64_t count, int64_t c, double otherwise) {
     if (!list || count == 0) return otherwise;
-    return list[count == 1 ? 0 : c];
+    return list[c % count];
 }
 
 /* y = (raw * scale - mean[c]) / std[c]; y lies as (h,w,c), raw as (h,w,c) or (c,h,w). */

@@ -215,7 +215,7 @@ static trm_status check_cross_entropy(const trm_op_desc *d) {
 }
 
 static trm_status check_normalisation(const trm_op_desc *d) {
-    int64_t channels = d->out.rank == 3 || d->out.rank == 1 ? d->out.dim[0] : 1;
+    int64_t channels = d->out.rank > 0 ? d->out.dim[d->out.rank == 3 ? 0 : d->out.rank - 1] : 1;
     if (!isfinite(d->scale) || d->scale == 0)
         return trm_fail(TRM_JOB, "scale is %g and must not be 0", d->scale);
     if (d->norm_count != 0 && d->norm_count != 1 && d->norm_count != channels)

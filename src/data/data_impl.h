@@ -7,7 +7,7 @@
  *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
  *   order.c    order of an epoch                           feed.c    ring of ready slots
  *   target.c   one-hot rows and maps of labels -> classes
- *   augment.c  what is done to images behind the reading   stats.c   mean, deviation, range of the inputs
+ *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
  *   describe.c what is in a file                           import.c, synth.c   make data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
  */

@@ -410,7 +410,7 @@ static const trm_yaml_pair *norm_key(const trm_job *j) {
     return most;
 }
 
-/* mean and std are one number, or one for each channel of an image or each number of a vector. */
+/* mean and std are one number, or one for each channel. */
 static trm_status check_norm(const trm_job *j, const trm_data_info *data, bool tokens) {
     char buf[80];
     int64_t channels = trm_data_channels(&data->x);

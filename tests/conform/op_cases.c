@@ -471,6 +471,7 @@ const op_case op_large_cases[] = {
     {&load_x, "f64 features", D(5, {0}, .out = S1(17), RAW(F64), .scale = 1, .raw_stride = 136, NORM1(-0.3, 2))},
     {&load_x, "f32 features, each in its own way", D(5, {0}, .out = S1(3), RAW(F32), .scale = 1, .raw_stride = 12, NORM3)},
     {&load_x, "f64 sequence", D(3, {0}, .out = S2(5, 4), RAW(F64), .scale = 1, .raw_stride = 160)},
+    {&load_x, "u8 sequence, per channel", D(3, {0}, .out = S2(75, 3), RAW(U8), .scale = 1 / 255.0, .raw_stride = 225, NORM3)},
     {&load_x, "i8, u16, u32 ...: i8", D(3, {0}, .out = S1(9), RAW(I8), .scale = 0.5, .raw_stride = 9)},
     {&load_x, "u16 features", D(3, {0}, .out = S1(9), RAW(U16), .scale = 0.5, .raw_stride = 18)},
     {&load_x, "u32 features", D(3, {0}, .out = S1(9), RAW(U32), .scale = 1e-9, .raw_stride = 36)},

@@ -68,11 +68,11 @@ static trm_status fill_norms(const trm_op_desc *d, load_state *s) {
     return TRM_OK;
 }
 
-/* Where raw and device agree in their order and all channels are treated alike, a sample is one channel.  Each number of a vector
- * may be treated in its own way: it is one pixel then. */
+/* Where raw and device agree in their order and all channels are treated alike, a sample is one channel.  The rows of a sequence
+ * and a vector are pixels of so many channels. */
 static int64_t channels_of(const trm_op_desc *d) {
     if (d->out_tokens) return 1;
-    if (d->out.rank != 3) return d->out.rank == 1 && d->norm_count > 1 ? d->out.dim[0] : 1;
+    if (d->out.rank != 3) return d->norm_count > 1 ? d->norm_count : 1;
     int64_t pixels = d->out.dim[1] * d->out.dim[2];
     bool same_order = d->raw_hwc || pixels == 1;
     return same_order && d->norm_count <= 1 ? 1 : d->out.dim[0];
@@ -90,7 +90,7 @@ trm_status trm_cpu_plan_load(trm_device *d, trm_op *op) {
     s->a.stride = desc->raw_stride;
     s->a.threads = d->threads;
     s->a.pixels_first = desc->raw_hwc || desc->out.rank != 3;
-    s->a.width = s->a.channels * (s->a.channels > 1 && desc->out.rank == 3 && desc->raw_hwc ? 64 : 1);
+    s->a.width = s->a.channels * (s->a.channels > 1 && s->a.pixels_first && desc->out.rank > 1 ? 64 : 1);
     s->fn = choose(trm_cpu_kernels(d), desc->raw_type, desc->out_tokens);
     if (!s->fn) return trm_fail(TRM_INTERNAL, "%s has no loop to load it", trm_dtype_name(desc->raw_type));
     return desc->out_tokens ? TRM_OK : fill_norms(desc, s);

@@ -100,6 +100,25 @@ static void depend_on_rows_only(void **state) {
     trm_data_stats_free(&want);
 }
 
+/* Sequences (T,C) have statistics of each of their channels. */
+static void of_sequences(void **state) {
+    (void)state;
+    const char *path = support_path("sequences.h5");
+    trm_h5_file *f = NULL;
+    trm_shape x = trm_shape_of(3, 2, 2, 3), y = trm_shape_of(1, 2);
+    trm_data_stats s;
+    assert_ok(trm_h5_create(path, &f));
+    assert_ok(trm_h5_write(f, "data", TRM_F64, &x, (double[]){1, 2, 3, 3, 2, 4, 5, 2, 5, 7, 2, 6}));
+    assert_ok(trm_h5_write(f, "label", TRM_I64, &y, (int64_t[]){0, 1}));
+    assert_ok(trm_h5_close(f));
+    take_stats(path, false, TRM_CACHE_ON, &s);
+    assert_int_equal(s.channels, 3);
+    assert_int_equal(s.count, 4);
+    assert_true(s.mean[0] == 4 && s.mean[1] == 2 && s.mean[2] == 4.5);
+    assert_true(s.std[0] == sqrt(5) && s.std[1] == 0 && s.max[2] == 6);
+    trm_data_stats_free(&s);
+}
+
 /* Vectors have statistics of each of their numbers; rows that are not used do not count. */
 static void of_vectors(void **state) {
     (void)state;
@@ -152,10 +171,8 @@ static void from_a_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_images),
-        cmocka_unit_test(depend_on_rows_only),
-        cmocka_unit_test(of_vectors),
-        cmocka_unit_test(from_a_file),
+        cmocka_unit_test(of_images),  cmocka_unit_test(depend_on_rows_only), cmocka_unit_test(of_sequences),
+        cmocka_unit_test(of_vectors), cmocka_unit_test(from_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* stats: mean, deviation and range of the inputs, channel by channel, in float64.
+/* moments: mean, deviation and range of the inputs, channel by channel, in float64.
  *
  * Rows are taken in their order and in pieces whose size follows from their shape alone; each piece is summed up around
  * its own mean and then joined to those before it (Chan, Golub, LeVeque 1983).  So the numbers depend on the rows and on
@@ -17,8 +17,7 @@ typedef struct lie {
 
 static lie lie_of(const trm_data_info *info) {
     int64_t count = trm_shape_count(&info->x), channels = trm_data_channels(&info->x);
-    if (channels > 1 && info->x_hwc && info->x.rank == 3)
-        return (lie){channels, 1, count / channels, 1, channels};
+    if (info->x_hwc || info->x.rank < 3) return (lie){channels, 1, count / channels, 1, channels};
     return (lie){channels, count / channels, 1, count / channels, 0};
 }
 
