@@ -131,16 +131,25 @@ static trm_status png_all(const void *bytes, size_t n, int want_c, bool pixels, 
 
 /* ---- JPEG ---- */
 
-static trm_status jpeg_fault(trm_picture *p) {
-    return trm_fail(TRM_DATA, "a damaged JPEG picture: %s", tjGetErrorStr2(p->jpeg));
+/* A decoder that met a fault is not to be trusted with the next picture. */
+static void drop_jpeg(trm_picture *p) {
+    tjDestroy(p->jpeg);
+    p->jpeg = NULL;
+}
+
+static trm_status jpeg_fault(trm_picture *p, const char *why) {
+    trm_fail(TRM_DATA, "a damaged JPEG picture: %s", why);
+    drop_jpeg(p);
+    return TRM_DATA;
 }
 
 static trm_status jpeg_head(const void *bytes, size_t n, trm_picture *out) {
     int w = 0, h = 0, sampling = 0, colours = 0;
     if (!out->jpeg) out->jpeg = tjInitDecompress();
     if (!out->jpeg) return trm_fail(TRM_MEMORY, "libjpeg-turbo cannot be started");
-    if (tjDecompressHeader3(out->jpeg, bytes, n, &w, &h, &sampling, &colours) != 0) return jpeg_fault(out);
-    if (w < 1 || h < 1) return trm_fail(TRM_DATA, "a damaged JPEG picture: it ends before its size");
+    if (tjDecompressHeader3(out->jpeg, bytes, n, &w, &h, &sampling, &colours) != 0)
+        return jpeg_fault(out, tjGetErrorStr2(out->jpeg));
+    if (w < 1 || h < 1) return jpeg_fault(out, "it ends before its size");
     if (colours != TJCS_GRAY && colours != TJCS_YCbCr && colours != TJCS_RGB)
         return trm_fail(TRM_DATA, "a JPEG picture in print colours (CMYK); allowed are grey and RGB");
     out->h = h;
@@ -160,9 +169,10 @@ static trm_status jpeg_all(const void *bytes, size_t n, int want_c, trm_picture 
     TRM_TRY(make_room(out, out->h, out->w, c > want_c ? c : want_c));
     out->c = c;
     if (tjDecompress2(out->jpeg, bytes, n, out->bytes, (int)out->w, 0, (int)out->h,
-                      c == 1 ? TJPF_GRAY : TJPF_RGB, 0) != 0 &&
-        !jpeg_harmless(out))
-        return jpeg_fault(out);
+                      c == 1 ? TJPF_GRAY : TJPF_RGB, 0) == 0)
+        return TRM_OK;
+    if (!jpeg_harmless(out)) return jpeg_fault(out, tjGetErrorStr2(out->jpeg));
+    drop_jpeg(out);
     return TRM_OK;
 }
 

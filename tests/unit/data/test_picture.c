@@ -229,6 +229,25 @@ static void fits(void **state) {
     trm_picture_free(&q);
 }
 
+/* What was wrong with one picture is forgotten with the next. */
+static void a_good_one_follows_a_bad_one(void **state) {
+    (void)state;
+    unsigned char rgb[H * W * 3];
+    trm_picture p = {0};
+    paint(rgb, 3);
+    bytes png = make_png(PNG_FORMAT_RGB, rgb), jpeg = make_jpeg(3, rgb);
+    for (size_t n = 4; n < jpeg.n - 2; n += 5) {
+        assert_int_equal(trm_picture_decode(jpeg.p, n, 0, &p), TRM_DATA);
+        assert_int_equal(trm_picture_look(png.p, 20, &p), TRM_DATA);
+        assert_ok(trm_picture_decode(jpeg.p, jpeg.n, 0, &p));
+        assert_true(p.h == H && p.w == W && p.c == 3);
+        for (int i = 0; i < H * W * 3; i++) assert_in_range(abs(p.bytes[i] - rgb[i]), 0, 6);
+    }
+    trm_picture_free(&p);
+    free(png.p);
+    free(jpeg.p);
+}
+
 static void memory_may_fail(void **state) {
     (void)state;
     unsigned char rgb[H * W * 3];
@@ -253,9 +272,13 @@ static void memory_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(png_is_exact),    cmocka_unit_test(palettes_are_colours),
-        cmocka_unit_test(jpeg_is_near),    cmocka_unit_test(channels_are_made),
-        cmocka_unit_test(faults_are_told), cmocka_unit_test(fits),
+        cmocka_unit_test(png_is_exact),
+        cmocka_unit_test(palettes_are_colours),
+        cmocka_unit_test(jpeg_is_near),
+        cmocka_unit_test(channels_are_made),
+        cmocka_unit_test(faults_are_told),
+        cmocka_unit_test(fits),
+        cmocka_unit_test(a_good_one_follows_a_bad_one),
         cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
