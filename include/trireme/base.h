@@ -135,6 +135,7 @@ TRM_API const char *trm_human_time(double seconds, char *buf, size_t cap);
 /* Strict, locale-free parsers: whole text or false. */
 TRM_API bool trm_parse_int(const char *text, int64_t *out);
 TRM_API bool trm_parse_double(const char *text, double *out);
+TRM_API bool trm_parse_float(const char *text, float *out);   /* the nearest float: not the nearest of the nearest double */
 
 /* ---- files -------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* str: the growing string, nearest names, numbers for people, and strict parsers. */
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <trireme/base.h>
@@ -187,13 +188,26 @@ static bool looks_like_number(const char *t) {
     return *t == '\0';
 }
 
-bool trm_parse_double(const char *text, double *out) {
+/* The "C" locale, kept for the life of the process: its own locale may use a comma. */
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+static bool number_at(const char *text) {
     if (!looks_like_number(text)) return false;
-    /* The "C" locale needs no file and no lock; the process's own locale may use a comma. */
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) return false;
-    double v = strtod_l(text, NULL, c);
-    freelocale(c);
+    pthread_once(&c_locale_once, make_c_locale);
+    return c_locale != (locale_t)0;
+}
+
+bool trm_parse_double(const char *text, double *out) {
+    double v = number_at(text) ? strtod_l(text, NULL, c_locale) : NAN;
+    if (!isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+bool trm_parse_float(const char *text, float *out) {
+    float v = number_at(text) ? strtof_l(text, NULL, c_locale) : NAN;
     if (!isfinite(v)) return false;
     *out = v;
     return true;

@@ -1,96 +1,8 @@
-/* make: data sets from other formats, and made up. */
+/* make: data sets made up. */
 #include <trireme/data.h>
 
 #include "cli.h"
-
-static void say_wrote(const char *out, int64_t n, const char *what) {
-    trm_str text = {0};
-    trm_str_add(&text, "wrote %s: %lld %s\n", out, (long long)n, what);
-    ui_print(trm_str_get(&text));
-    trm_str_free(&text);
-}
-
-/* ---- data import mnist ---- */
-
-typedef struct mnist_settings {
-    const char *images, *labels, *out;
-} mnist_settings;
-
-static trm_status run_mnist(const cli_call *call) {
-    const mnist_settings *s = call->set;
-    int64_t n = 0;
-    ui_begin(false);
-    TRM_TRY(trm_import_mnist(s->images, s->labels, s->out, &n));
-    say_wrote(s->out, n, "samples");
-    return TRM_OK;
-}
-
-static const cli_option mnist_options[] = {
-    {.name = "images",
-     .kind = CLI_TEXT,
-     .at = offsetof(mnist_settings, images),
-     .value = "FILE",
-     .about = "IDX file of images, may be .gz",
-     .required = true},
-    {.name = "labels",
-     .kind = CLI_TEXT,
-     .at = offsetof(mnist_settings, labels),
-     .value = "FILE",
-     .about = "IDX file of labels, may be .gz",
-     .required = true},
-    {.name = "out",
-     .kind = CLI_TEXT,
-     .at = offsetof(mnist_settings, out),
-     .value = "FILE",
-     .about = "HDF5 file to write",
-     .required = true},
-    {NULL},
-};
-
-const cli_verb cli_data_import_mnist = {
-    .name = "data import mnist",
-    .args = "",
-    .about = "makes a data set of the files of MNIST and its kin",
-    .options = mnist_options,
-    .size = sizeof(mnist_settings),
-    .run = run_mnist,
-};
-
-/* ---- data import text ---- */
-
-typedef struct text_settings {
-    const char *out;
-} text_settings;
-
-static trm_status run_text(const cli_call *call) {
-    const text_settings *s = call->set;
-    int64_t n = 0;
-    ui_begin(false);
-    TRM_TRY(trm_import_text((const char *const *)call->arg, call->args, s->out, &n));
-    say_wrote(s->out, n, "tokens");
-    return TRM_OK;
-}
-
-static const cli_option text_options[] = {
-    {.name = "out",
-     .kind = CLI_TEXT,
-     .at = offsetof(text_settings, out),
-     .value = "FILE",
-     .about = "HDF5 file to write",
-     .required = true},
-    {NULL},
-};
-
-const cli_verb cli_data_import_text = {
-    .name = "data import text",
-    .args = "FILE...",
-    .about = "makes a stream of tokens of text files, one token a byte",
-    .min_args = 1,
-    .max_args = -1,
-    .options = text_options,
-    .size = sizeof(text_settings),
-    .run = run_text,
-};
+#include "made.h"
 
 /* ---- data synth ---- */
 
@@ -104,6 +16,9 @@ typedef struct synth_settings {
 
 static const synth_settings synth_defaults = {.seed = 1};
 
+/* Of one sample of each kind. */
+static const trm_shape shapes[] = {{3, {1, 28, 28}}, {3, {3, 32, 32}}, {0}, {1, {16}}};
+
 static trm_status run_synth(const cli_call *call) {
     const synth_settings *s = call->set;
     trm_synth_spec spec = {.kind = (trm_synth_kind)s->kind,
@@ -113,7 +28,12 @@ static trm_status run_synth(const cli_call *call) {
                            .deflate = (int)s->deflate};
     ui_begin(false);
     TRM_TRY(trm_synth(&spec, s->out));
-    say_wrote(s->out, s->samples, s->kind == TRM_SYNTH_TOKENS ? "tokens" : "samples");
+    made_say(s->out, &(trm_made){.samples = s->samples,
+                                 .x = shapes[s->kind],
+                                 .type = s->kind == TRM_SYNTH_VECTORS ? TRM_F32 : TRM_U8,
+                                 .classes = s->kind <= TRM_SYNTH_IMAGES ? 10 : 0,
+                                 .target = s->kind != TRM_SYNTH_TOKENS,
+                                 .floats = s->kind == TRM_SYNTH_VECTORS});
     return TRM_OK;
 }
 

@@ -19,6 +19,11 @@ const cli_verb *const cli_verbs[] = {&cli_train,
                                      &cli_data_order,
                                      &cli_data_synth,
                                      &cli_data_import_mnist,
+                                     &cli_data_import_cifar,
+                                     &cli_data_import_csv,
+                                     &cli_data_import_npy,
+                                     &cli_data_import_npz,
+                                     &cli_data_import_images,
                                      &cli_data_import_text,
                                      &cli_help,
                                      NULL};
@@ -72,8 +77,8 @@ static void next_words(int known, int argc, char **argv, char word[][24], const 
 }
 
 trm_status cli_unknown_verb(int argc, char **argv) {
-    char word[32][24];
-    const char *list[32];
+    char word[64][24];
+    const char *list[64];
     trm_str before = {0}, all = {0};
     int known = 0;
     for (int i = 0; cli_verbs[i]; i++) {

@@ -8,7 +8,8 @@
  *   order.c    order of an epoch                           feed.c    ring of ready slots
  *   target.c   one-hot rows and maps of labels -> classes
  *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
- *   describe.c what is in a file                           import.c, synth.c   make data sets
+ *   describe.c what is in a file                           synth.c    made-up data sets
+ *   make_impl.h, import_*.c ...  other formats -> HDF5, data sets out of data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
  */
 #ifndef TRIREME_DATA_IMPL_H
@@ -160,14 +161,38 @@ trm_status trm_h5_rows_as(trm_h5 *f, const char *name, trm_dtype type, int64_t f
 /* A new data set; chunk_rows 0: contiguous; growing: rows may be added. */
 trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm_shape *shape, int64_t chunk_rows,
                           int deflate, bool growing);
+/* How a copy is stored; all zero: contiguous. */
+typedef struct trm_h5_store {
+    int64_t chunk_rows;             /* 0: no chunks */
+    int deflate;                    /* level, 0: none */
+    bool shuffle;
+} trm_h5_store;
+/* A new data set with the type of `like` in `from` and its shape, but for `rows`. */
+trm_status trm_h5_new_like(trm_h5 *f, const char *name, trm_h5 *from, const char *like, int64_t rows,
+                           const trm_h5_store *how);
+/* A new data set of n texts of `width` bytes, filled up with zeros. */
+trm_status trm_h5_new_texts(trm_h5 *f, const char *name, int64_t n, size_t width);
+/* Rows in the type that the file stores. */
+trm_status trm_h5_write_stored(trm_h5 *f, const char *name, int64_t first, int64_t rows, const void *bytes);
+/* The attributes of a data set, or of the file ("/"), but for references. */
+trm_status trm_h5_copy_notes(trm_h5 *f, const char *name, trm_h5 *from, const char *like);
 trm_status trm_h5_set_rows(trm_h5 *f, const char *name, int64_t rows);
 trm_status trm_h5_write_rows(trm_h5 *f, const char *name, trm_dtype type, int64_t first, int64_t rows, const void *bytes);
 
 /* ---- h5_file.c: files of our own, written with proof ------------------------------------- */
 
-/* Writes a file aside, proves it and puts it under its name (import.c). */
+/* Writes a file aside, proves it and puts it under its name. */
 typedef trm_status (*trm_h5_fill)(trm_h5_file *f, const void *ctx);
 trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx);
+/* USAGE sentence where it could not: asked before long work. */
+trm_status trm_h5_output(const char *path);
+/* As trm_h5_new_like and trm_h5_new_texts; rows for them, as they are stored. */
+trm_status trm_h5_make_like(trm_h5_file *f, const char *name, trm_h5 *from, const char *like, int64_t rows,
+                            const trm_h5_store *how);
+trm_status trm_h5_make_texts(trm_h5_file *f, const char *name, int64_t n, size_t width);
+trm_status trm_h5_put_stored(trm_h5_file *f, const char *name, int64_t first, int64_t rows, size_t row_bytes,
+                             const void *bytes);
+trm_status trm_h5_note_like(trm_h5_file *f, const char *name, trm_h5 *from, const char *like);
 
 /* ---- plan.c --------------------------------------------------------------------------- */
 
@@ -289,6 +314,9 @@ trm_status trm_dataset_load(trm_dataset *d);
 trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
 /* The file and row of a row of a column. */
 void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file);
+
+/* The names that are looked for where none is given (open.c). */
+extern const char *const trm_input_names[], *const trm_target_names[];
 
 /* ---- open.c / judge.c ------------------------------------------------------------------- */
 

@@ -688,41 +688,39 @@ static trm_status write_fault(trm_h5 *f, const char *name) {
 }
 
 /* How the new data set is stored. */
-static hid_t creation_list(const trm_shape *shape, int64_t chunk_rows, int deflate) {
+static hid_t creation_list(const int64_t *dim, int rank, const trm_h5_store *how) {
     hsize_t chunk[TRM_H5_RANK];
     hid_t p = H5Pcreate(H5P_DATASET_CREATE);
     if (p < 0) return p;
     /* Equal contents make equal files. */
     H5Pset_obj_track_times(p, false);
-    if (chunk_rows <= 0) {
+    if (how->chunk_rows <= 0) {
         H5Pset_fill_time(p, H5D_FILL_TIME_NEVER);
         return p;
     }
-    to_hsize(shape->dim, shape->rank, chunk);
-    chunk[0] = (hsize_t)chunk_rows;
-    if (H5Pset_chunk(p, shape->rank, chunk) < 0 ||
-        (deflate > 0 && trm_shape_count(shape) > 0 && H5Pset_deflate(p, (unsigned)deflate) < 0)) {
+    to_hsize(dim, rank, chunk);
+    chunk[0] = (hsize_t)how->chunk_rows;
+    if (H5Pset_chunk(p, rank, chunk) < 0 || (how->shuffle && H5Pset_shuffle(p) < 0) ||
+        (how->deflate > 0 && H5Pset_deflate(p, (unsigned)how->deflate) < 0)) {
         H5Pclose(p);
         return H5I_INVALID_HID;
     }
     return p;
 }
 
-static hid_t creation_space(const trm_shape *shape, bool growing) {
+static hid_t creation_space(const int64_t *size, int rank, bool growing) {
     hsize_t dim[TRM_H5_RANK], most[TRM_H5_RANK];
-    if (shape->rank == 0) return H5Screate(H5S_SCALAR);
-    to_hsize(shape->dim, shape->rank, dim);
+    if (rank == 0) return H5Screate(H5S_SCALAR);
+    to_hsize(size, rank, dim);
     memcpy(most, dim, sizeof most);
     if (growing) most[0] = H5S_UNLIMITED;
-    return H5Screate_simple(shape->rank, dim, most);
+    return H5Screate_simple(rank, dim, most);
 }
 
-trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm_shape *shape,
-                          int64_t chunk_rows, int deflate, bool growing) {
-    enter();
+/* Makes a data set of type t in this space and closes what it is given. */
+static trm_status create(trm_h5 *f, const char *name, hid_t t, hid_t space, hid_t how) {
     drop_set(f);
-    hid_t t = own_type(type, true), space = creation_space(shape, growing);
-    hid_t how = creation_list(shape, chunk_rows, deflate), links = H5Pcreate(H5P_LINK_CREATE);
+    hid_t links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
     f->set = H5Dcreate2(f->id, name, t, space, links, how, H5P_DEFAULT);
     trm_status s = f->set < 0 ? write_fault(f, name) : TRM_OK;
@@ -731,6 +729,93 @@ trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm
     if (how >= 0) H5Pclose(how);
     if (space >= 0) H5Sclose(space);
     if (t >= 0) H5Tclose(t);
+    return s;
+}
+
+trm_status trm_h5_new_set(trm_h5 *f, const char *name, trm_dtype type, const trm_shape *shape,
+                          int64_t chunk_rows, int deflate, bool growing) {
+    enter();
+    hid_t how = creation_list(shape->dim, shape->rank, &(trm_h5_store){chunk_rows, deflate, false});
+    return leave(
+        create(f, name, own_type(type, true), creation_space(shape->dim, shape->rank, growing), how));
+}
+
+trm_status trm_h5_new_texts(trm_h5 *f, const char *name, int64_t n, size_t width) {
+    enter();
+    hid_t t = H5Tcopy(H5T_C_S1);
+    bool good = H5Tset_size(t, width) >= 0 && H5Tset_strpad(t, H5T_STR_NULLPAD) >= 0 &&
+                H5Tset_cset(t, H5T_CSET_UTF8) >= 0;
+    hid_t how = creation_list(&n, 1, &(trm_h5_store){0});
+    return leave(create(f, name, good ? t : H5I_INVALID_HID, creation_space(&n, 1, false), how));
+}
+
+trm_status trm_h5_new_like(trm_h5 *f, const char *name, trm_h5 *from, const char *like, int64_t rows,
+                           const trm_h5_store *how) {
+    trm_h5_facts x;
+    TRM_TRY(trm_h5_facts_of(from, like, &x));
+    enter();
+    if (x.rank > 0) x.dim[0] = rows;
+    hid_t t = H5Dget_type(from->set), list = creation_list(x.dim, x.rank, how);
+    return leave(create(f, name, t, creation_space(x.dim, x.rank, false), list));
+}
+
+trm_status trm_h5_write_stored(trm_h5 *f, const char *name, int64_t first, int64_t rows, const void *bytes) {
+    hid_t file = H5I_INVALID_HID, memory = H5I_INVALID_HID, t = H5I_INVALID_HID;
+    enter();
+    trm_status s = use(f, name);
+    if (s == TRM_OK) t = H5Dget_type(f->set);
+    if (s == TRM_OK && (!row_spaces(f, first, rows, &file, &memory) ||
+                        H5Dwrite(f->set, t, memory, file, H5P_DEFAULT, bytes) < 0))
+        s = write_fault(f, name);
+    close_spaces(file, memory);
+    if (t >= 0) H5Tclose(t);
+    return leave(s);
+}
+
+/* ---- attributes ---- */
+
+#define NOTE_LIMIT (64 * TRM_MIB)
+
+typedef struct notes {
+    hid_t to;
+    bool failed;
+} notes;
+
+static void copy_value(hid_t a, const char *name, hid_t t, hid_t space, notes *n) {
+    hsize_t bytes = (hsize_t)H5Sget_simple_extent_npoints(space) * H5Tget_size(t);
+    if (bytes > NOTE_LIMIT) return;
+    void *value = trm_alloc(bytes > 0 ? bytes : 1, "an attribute");
+    hid_t b = H5I_INVALID_HID;
+    bool read = value && H5Aread(a, t, value) >= 0;
+    if (read) b = H5Acreate2(n->to, name, t, space, H5P_DEFAULT, H5P_DEFAULT);
+    if (!read || b < 0 || H5Awrite(b, t, value) < 0) n->failed = true;
+    if (b >= 0) H5Aclose(b);
+    if (read) H5Dvlen_reclaim(t, space, H5P_DEFAULT, value);
+    trm_free(value);
+}
+
+/* A reference leads to a place in its own file: it would lead astray in another. */
+static herr_t copy_note(hid_t from, const char *name, const H5A_info_t *info, void *ctx) {
+    notes *n = ctx;
+    (void)info;
+    hid_t a = H5Aopen(from, name, H5P_DEFAULT);
+    if (a < 0) return 0;
+    hid_t t = H5Aget_type(a), space = H5Aget_space(a);
+    if (t >= 0 && space >= 0 && H5Tdetect_class(t, H5T_REFERENCE) <= 0) copy_value(a, name, t, space, n);
+    if (space >= 0) H5Sclose(space);
+    if (t >= 0) H5Tclose(t);
+    H5Aclose(a);
+    return n->failed ? 1 : 0;
+}
+
+trm_status trm_h5_copy_notes(trm_h5 *f, const char *name, trm_h5 *from, const char *like) {
+    enter();
+    hid_t a = H5Oopen(from->id, like, H5P_DEFAULT);
+    notes n = {H5Oopen(f->id, name, H5P_DEFAULT), false};
+    if (a >= 0 && n.to >= 0) H5Aiterate2(a, H5_INDEX_NAME, H5_ITER_INC, NULL, copy_note, &n);
+    trm_status s = a < 0 || n.to < 0 || n.failed ? write_fault(f, name) : TRM_OK;
+    if (a >= 0) H5Oclose(a);
+    if (n.to >= 0) H5Oclose(n.to);
     return leave(s);
 }
 

@@ -4,7 +4,9 @@
  * So nothing is cached while writing, each piece leaves its sum, and trm_h5_close syncs the file, opens it again and
  * compares the sums. */
 #include "data_impl.h"
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PIECE_BYTES (16 * TRM_MIB)
 
@@ -12,6 +14,7 @@
 typedef struct piece {
     char *name;
     trm_dtype type;
+    bool stored; /* in the type of the file, whatever that is */
     int64_t first, rows;
     size_t bytes;
     uint64_t sum;
@@ -106,18 +109,46 @@ static trm_status keep_piece(trm_h5_file *f, const piece *p) {
     return TRM_OK;
 }
 
-trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
-                      size_t row_bytes, const void *bytes) {
+/* Rows [like->first, + like->rows) in pieces. */
+static trm_status put(trm_h5_file *f, const piece *like, size_t row_bytes, const void *bytes) {
     int64_t most = trm_max64((int64_t)(PIECE_BYTES / row_bytes), 1);
-    for (int64_t done = 0; done < rows; done += most) {
+    for (int64_t done = 0; done < like->rows; done += most) {
         const char *from = (const char *)bytes + (size_t)done * row_bytes;
-        int64_t n = trm_min64(most, rows - done);
-        size_t size = (size_t)n * row_bytes;
-        piece p = {(char *)name, type, first + done, n, size, trm_sum64(from, size)};
-        TRM_TRY(trm_h5_write_rows(f->h, name, type, p.first, n, from));
+        piece p = *like;
+        p.first += done;
+        p.rows = trm_min64(most, like->rows - done);
+        p.bytes = (size_t)p.rows * row_bytes;
+        p.sum = trm_sum64(from, p.bytes);
+        TRM_TRY(p.stored ? trm_h5_write_stored(f->h, p.name, p.first, p.rows, from)
+                         : trm_h5_write_rows(f->h, p.name, p.type, p.first, p.rows, from));
         TRM_TRY(keep_piece(f, &p));
     }
     return TRM_OK;
+}
+
+trm_status trm_h5_put(trm_h5_file *f, const char *name, trm_dtype type, int64_t first, int64_t rows,
+                      size_t row_bytes, const void *bytes) {
+    return put(f, &(piece){.name = (char *)name, .type = type, .first = first, .rows = rows}, row_bytes,
+               bytes);
+}
+
+trm_status trm_h5_put_stored(trm_h5_file *f, const char *name, int64_t first, int64_t rows, size_t row_bytes,
+                             const void *bytes) {
+    return put(f, &(piece){.name = (char *)name, .stored = true, .first = first, .rows = rows}, row_bytes,
+               bytes);
+}
+
+trm_status trm_h5_make_like(trm_h5_file *f, const char *name, trm_h5 *from, const char *like, int64_t rows,
+                            const trm_h5_store *how) {
+    return trm_h5_new_like(f->h, name, from, like, rows, how);
+}
+
+trm_status trm_h5_make_texts(trm_h5_file *f, const char *name, int64_t n, size_t width) {
+    return trm_h5_new_texts(f->h, name, n, width);
+}
+
+trm_status trm_h5_note_like(trm_h5_file *f, const char *name, trm_h5 *from, const char *like) {
+    return trm_h5_copy_notes(f->h, name, from, like);
 }
 
 static int64_t rows_of(const trm_shape *shape) { return shape->rank > 0 ? shape->dim[0] : 1; }
@@ -161,7 +192,8 @@ trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type
 /* ---- closing: the proof ---- */
 
 static trm_status compare_piece(trm_h5 *h, const piece *p, void *buf) {
-    trm_status s = trm_h5_rows_as(h, p->name, p->type, p->first, p->rows, buf);
+    trm_status s = p->stored ? trm_h5_rows(h, p->name, p->first, p->rows, buf)
+                             : trm_h5_rows_as(h, p->name, p->type, p->first, p->rows, buf);
     if (s == TRM_MEMORY || (s == TRM_OK && trm_sum64(buf, p->bytes) == p->sum)) return s;
     return trm_fail(
         TRM_IO,
@@ -208,4 +240,30 @@ void trm_h5_drop(trm_h5_file *f) {
     if (!f) return;
     (void)!trm_h5_end(f->h);
     free_pieces(f);
+}
+
+/* ---- a file that appears under its name only when it is whole ---- */
+
+trm_status trm_h5_output(const char *path) {
+    static const trm_output_kind kind = {"HDF5", "\x89HDF\r\n\x1a\n", 0, 8};
+    return trm_output_check(path, &kind);
+}
+
+trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx) {
+    trm_str aside = {0};
+    trm_h5_file *f = NULL;
+    char why[128];
+    TRM_TRY(trm_h5_output(path));
+    trm_str_add(&aside, "%s.new-%ld", path, (long)getpid());
+    if (aside.failed) return TRM_MEMORY;
+    trm_status s = trm_h5_create(aside.p, &f);
+    if (s == TRM_OK && (s = fill(f, ctx)) != TRM_OK)
+        trm_h5_drop(f);
+    else if (s == TRM_OK)
+        s = trm_h5_close(f);
+    if (s == TRM_OK && rename(aside.p, path) != 0)
+        s = trm_fail(TRM_IO, "%s: cannot be replaced: %s", path, strerror_r(errno, why, sizeof why));
+    if (s != TRM_OK) unlink(aside.p);
+    trm_str_free(&aside);
+    return s;
 }

@@ -8,8 +8,8 @@
 #define LABEL_LIMIT (64 * TRM_MIB) /* targets up to here are kept whatever the cache says */
 #define MOST_FILES 1000000
 
-static const char *const input_names[] = {"data", "x", "images", "tokens", NULL};
-static const char *const target_names[] = {"label", "labels", "y", "targets", NULL};
+const char *const trm_input_names[] = {"data", "x", "images", "tokens", NULL};
+const char *const trm_target_names[] = {"label", "labels", "y", "targets", NULL};
 
 /* ---- memory ---- */
 
@@ -326,8 +326,8 @@ static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 
     d->has_y = wants_target(spec);
     d->info.no_target = spec->no_target;
     if (first) TRM_TRY(trm_target_spec(d, spec));
-    TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, input_names, &x));
-    if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, target_names, &y));
+    TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, trm_input_names, &x));
+    if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, trm_target_names, &y));
     if (d->has_y) TRM_TRY(same_length(path, d, &x, &y));
     if (first) {
         settle_column(&d->x, &x);

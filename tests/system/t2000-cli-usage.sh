@@ -39,7 +39,8 @@ on 0 --version
 has out '^trireme [0-9]+\.[0-9]+' "--version"
 on 0 help
 is "$rc" 0 "help"
-for verb in train check eval predict export info balance 'data info' 'data check' 'data order' 'data synth' 'data import mnist' 'data import text'; do
+for verb in train check eval predict export info balance 'data info' 'data check' 'data order' 'data synth' 'data import mnist' 'data import cifar' 'data import csv' \
+    'data import npy' 'data import npz' 'data import images' 'data import text'; do
     has out "^  $verb" "help lists $verb"
     on 0 $verb --help
     has out "^usage: trireme $verb" "$verb --help"
@@ -49,7 +50,7 @@ on 0 help data
 is "$rc" 0 "help of a group"
 has out '^  data import mnist' "lists its verbs"
 on 0 help data import
-is "$(grep -c '^  data import' out)" 2 "and those of a smaller group"
+is "$(grep -c '^  data import' out)" 7 "and those of a smaller group"
 on 0 help job
 has out '^\| `micro_batches`' "help job lists the keys"
 on 0 info
