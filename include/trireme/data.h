@@ -18,6 +18,12 @@ typedef enum trm_data_kind {
     TRM_DATA_TOKEN_ROWS,            /* 2-D integers (N,T+1): input = [0,T), target = [1,T+1); where `target` is given: (N,T) each */
 } trm_data_kind;
 typedef enum trm_data_cache { TRM_CACHE_AUTO, TRM_CACHE_ON, TRM_CACHE_OFF } trm_data_cache;
+typedef enum trm_on_bad { TRM_BAD_ERROR, TRM_BAD_SKIP } trm_on_bad;
+enum {
+    TRM_ALLOW_LINKS = 1,            /* soft links, and external links to files of the same folder and below */
+    TRM_ALLOW_EXTERNAL = 2,         /* external raw storage in such files */
+    TRM_ALLOW_PLUGINS = 4,          /* filters that HDF5 loads from HDF5_PLUGIN_PATH: other people's code */
+};
 
 /* How targets become classes. */
 typedef enum trm_target_rows {
@@ -61,6 +67,11 @@ typedef struct trm_data_spec {
     trm_data_cache cache;
     size_t cache_limit;             /* bytes that `auto` may keep in memory; 0 = a quarter of what is free, less for many copies */
     int copies;                     /* ranks of this node that will each keep their own; 0 = 1 */
+    unsigned allow;                 /* TRM_ALLOW_...: what is refused otherwise. No file outside of the naming file's folder is ever read */
+    bool untrusted;                 /* files of strangers: a child process under limits opens and reads all of them first, by stricter rules */
+    const char *guard;              /* the program that is started for that, as PROGRAM data guard; NULL: the running one */
+    trm_on_bad on_bad;              /* SKIP: every row is read once at open; samples that cannot be decoded, are not finite or have a class out
+                                       of range are left out, counted and named in one warning */
 } trm_data_spec;
 
 typedef struct trm_dataset trm_dataset;
@@ -77,13 +88,16 @@ typedef struct trm_data_info {
     int64_t classes;                /* as asked, else 1 + the largest label or token seen */
     int64_t x_stride, y_stride;     /* bytes from one raw sample to the next in a slot (token windows share bytes: y = x + one token) */
     int64_t y_offset;               /* token kinds without a target: y_raw = x_raw + y_offset; else -1 and y has its own buffer */
+    int64_t skipped;                /* samples that are left out: `samples` does not count them */
     bool no_target;                 /* opened so: y_stride is 0 and y is not read; its shape is known but for float targets, which say (1) */
-    uint64_t fingerprint;           /* shapes, types, counts, labels and a sample of the data; not names or paths */
+    uint64_t fingerprint;           /* shapes, types, counts, labels, a sample of the data and what is left out; not names or paths */
 } trm_data_info;
 
 /* Opens and checks every file: regular file, signature, links, types, shapes, lengths, label range, filters.  One sentence on a
  * fault (TRM_DATA) that names file and data set.  Rank 0's work. */
 TRM_API trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out);
+/* What PROGRAM data guard does: it limits its process, reads a question from the socket fd and answers there. */
+TRM_API trm_status trm_dataset_guard(int fd);
 /* The plan as plain bytes (trm_free), and back.  Unpack opens nothing but file descriptors, lazily. */
 TRM_API trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n);
 TRM_API trm_status trm_dataset_unpack(const void *bytes, size_t n, trm_dataset **out);
@@ -96,6 +110,10 @@ TRM_API const char *trm_transform_name(trm_transform_kind k);   /* "center_crop"
 TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
 /* Path of its i-th file; NULL behind the last. */
 TRM_API const char *trm_dataset_file(const trm_dataset *d, int i);
+/* The number that a sample has where those that are left out count too. */
+TRM_API int64_t trm_dataset_place(const trm_dataset *d, int64_t sample);
+/* The first of those that are left out: "3, 17, 40 to 47, ..." */
+TRM_API void trm_dataset_skipped(const trm_dataset *d, trm_str *out);
 /* TRM_DATA, with the hint that helps, where samples do not have the shape that the model expects. */
 TRM_API trm_status trm_dataset_expect(const trm_dataset *d, const trm_shape *input);
 /* Raw bytes of the samples with these indices, behind the transforms if there are any, one after the other at x_stride / y_stride. Thread-safe for one caller a time. */

@@ -45,6 +45,8 @@ typedef struct trm_job_data {
     int64_t train_first, train_count, valid_first, valid_count; /* row ranges */
     trm_data_cache cache;
     int64_t cache_limit;            /* bytes */
+    trm_on_bad on_bad;
+    bool untrusted, allow_links, allow_external, allow_plugins;
     trm_shuffle shuffle;
     double scale;                   /* default 1/255 for uint8 images, else 1; set when the data is known if scale_given is false */
     bool scale_given;

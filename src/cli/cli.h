@@ -44,11 +44,12 @@ typedef struct cli_verb {
     size_t size;                    /* of the struct of settings, zeroed unless `defaults` is given */
     const void *defaults;
     bool ranks;                     /* runs on all ranks of a launcher; the others do their work on rank 0 */
+    bool hidden;                    /* the program calls it itself: no help names it */
     trm_status (*run)(const cli_call *call);
 } cli_verb;
 
 extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_info, cli_export, cli_balance, cli_help;
-extern const cli_verb cli_data_info, cli_data_check, cli_data_synth, cli_data_order;
+extern const cli_verb cli_data_info, cli_data_check, cli_data_synth, cli_data_order, cli_data_guard;
 extern const cli_verb cli_data_import_mnist, cli_data_import_cifar, cli_data_import_csv, cli_data_import_npy,
     cli_data_import_npz, cli_data_import_text, cli_data_import_images;
 extern const cli_verb *const cli_verbs[];       /* NULL-terminated */

@@ -1,5 +1,6 @@
 /* data: looking at data sets, checking them, and their order. */
 #include <string.h>
+#include <unistd.h>
 
 #include "job_file.h"
 
@@ -27,7 +28,7 @@ const cli_verb cli_data_info = {
 typedef struct check_settings {
     const char *input, *target;
     int64_t classes, window;
-    bool floats;
+    bool floats, untrusted;
     cli_list set;
 } check_settings;
 
@@ -37,6 +38,7 @@ static void say_good(const char *name, const trm_data_info *d) {
     trm_str_add(&text, "%s: %lld samples of shape %s, stored as %s", name, (long long)d->samples,
                 trm_shape_text(&d->x, x, sizeof x), trm_dtype_name(d->x_type));
     if (d->y_is_class) trm_str_add(&text, ", %lld classes", (long long)d->classes);
+    if (d->skipped > 0) trm_str_add(&text, ", %lld left out", (long long)d->skipped);
     trm_str_add(&text, ": good\n");
     ui_print(trm_str_get(&text));
     trm_str_free(&text);
@@ -67,12 +69,13 @@ static trm_status has_no_use(const char *path, const char *option, const char *w
 
 /* A job says itself how its data is read, and a file has no keys to be set. */
 static trm_status check_fit(const char *path, bool job, const check_settings *s) {
-    const char *option = s->input     ? "input"
-                         : s->target  ? "target"
-                         : s->classes ? "classes"
-                         : s->window  ? "window"
-                         : s->floats  ? "float-target"
-                                      : NULL;
+    const char *option = s->input       ? "input"
+                         : s->target    ? "target"
+                         : s->classes   ? "classes"
+                         : s->window    ? "window"
+                         : s->floats    ? "float-target"
+                         : s->untrusted ? "untrusted"
+                                        : NULL;
     if (!job) return s->set.n > 0 ? has_no_use(path, "set", "a job file (.yaml or .yml)") : TRM_OK;
     if (!option) return TRM_OK;
     has_no_use(path, option, "a data file");
@@ -108,7 +111,8 @@ static trm_status run_check(const cli_call *call) {
                           .target = s->target,
                           .window = s->window,
                           .classes = s->classes,
-                          .float_target = s->floats};
+                          .float_target = s->floats,
+                          .untrusted = s->untrusted};
     trm_status status = check_set(call->arg[0], &spec);
     if (status != TRM_OK) hint_options();
     return status;
@@ -143,6 +147,10 @@ static const cli_option check_options[] = {
      .kind = CLI_FLAG,
      .at = offsetof(check_settings, floats),
      .about = "targets are numbers to regress, not classes"},
+    {.name = "untrusted",
+     .kind = CLI_FLAG,
+     .at = offsetof(check_settings, untrusted),
+     .about = "the file comes from a stranger: see data.untrusted of a job"},
     {.name = "set",
      .kind = CLI_LIST,
      .at = offsetof(check_settings, set),
@@ -160,6 +168,21 @@ const cli_verb cli_data_check = {
     .options = check_options,
     .size = sizeof(check_settings),
     .run = run_check,
+};
+
+/* ---- data guard ---- */
+
+static trm_status run_guard(const cli_call *call) {
+    (void)call;
+    return trm_dataset_guard(STDIN_FILENO);
+}
+
+const cli_verb cli_data_guard = {
+    .name = "data guard",
+    .args = "",
+    .about = "opens untrusted files for the process that started it",
+    .hidden = true,
+    .run = run_guard,
 };
 
 /* ---- data order ---- */

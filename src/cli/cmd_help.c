@@ -14,7 +14,8 @@ void cli_overview(trm_str *out) {
     trm_str_add(out, "trireme " TRM_VERSION ": trains neural networks on many processors with MPI\n\n"
                      "usage: trireme VERB [options]\n"
                      "       mpirun -n RANKS trireme train JOB\n\n");
-    for (int i = 0; cli_verbs[i]; i++) verb_line(cli_verbs[i], out);
+    for (int i = 0; cli_verbs[i]; i++)
+        if (!cli_verbs[i]->hidden) verb_line(cli_verbs[i], out);
     trm_str_add(out, "\ntrireme VERB --help explains a verb, trireme help job the keys of a job file.\n"
                      "Exit codes: 0 done, 1 the run failed, 2 wrong usage, job or data, 3 the machine lacks\n"
                      "something, 75 stopped on purpose with a checkpoint.\n");
@@ -34,7 +35,7 @@ static bool begins(const cli_verb *v, int words, char **word) {
 bool cli_group_help(int words, char **word, trm_str *out) {
     bool some = false;
     for (int i = 0; cli_verbs[i]; i++) {
-        if (!begins(cli_verbs[i], words, word)) continue;
+        if (cli_verbs[i]->hidden || !begins(cli_verbs[i], words, word)) continue;
         if (!some) trm_str_add(out, "usage: trireme VERB [options]\n\n");
         verb_line(cli_verbs[i], out);
         some = true;

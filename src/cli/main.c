@@ -25,6 +25,7 @@ const cli_verb *const cli_verbs[] = {&cli_train,
                                      &cli_data_import_npz,
                                      &cli_data_import_images,
                                      &cli_data_import_text,
+                                     &cli_data_guard,
                                      &cli_help,
                                      NULL};
 
@@ -67,7 +68,7 @@ static const char *word_at(const char *name, int k) {
 static void next_words(int known, int argc, char **argv, char word[][24], const char **list) {
     int n = 0;
     for (int i = 0; cli_verbs[i]; i++) {
-        if (common_words(cli_verbs[i]->name, argc, argv) < known) continue;
+        if (cli_verbs[i]->hidden || common_words(cli_verbs[i]->name, argc, argv) < known) continue;
         const char *w = word_at(cli_verbs[i]->name, known);
         int len = (int)strcspn(w, " ");
         snprintf(word[n], sizeof word[n], "%.*s", len, w);

@@ -8,6 +8,7 @@
 #define PRINT_SAMPLES 1000
 #define PRINT_BYTES 16384
 #define MOST_CLASSES ((int64_t)1 << 31)
+#define SKIP "`data.on_bad_sample: skip` leaves such samples out"
 
 /* ---- streaming ---- */
 
@@ -19,10 +20,10 @@ static trm_status stream(trm_dataset *d, trm_column *c, see_fn see, void *ctx) {
     char *buf = trm_alloc((size_t)step * trm_row_bytes(c), "looking at the data");
     if (!buf) return TRM_MEMORY;
     trm_status s = TRM_OK;
-    for (int64_t at = 0; at < rows && s == TRM_OK; at += step) {
-        int64_t n = trm_min64(step, rows - at);
-        s = trm_column_rows(d, c, at, n, buf);
-        if (s == TRM_OK) s = see(d, c, at, buf, n, ctx);
+    for (int64_t at = 0, n, bad; at < rows && s == TRM_OK; at += bad + n) {
+        n = trm_good_rows(d, at, trm_min64(step, rows - at), &bad);
+        if (n > 0) s = trm_column_rows(d, c, at + bad, n, buf);
+        if (n > 0 && s == TRM_OK) s = see(d, c, at + bad, buf, n, ctx);
     }
     trm_free(buf);
     return s;
@@ -85,10 +86,10 @@ static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const 
                  (long long)(trm_rows(c) * (d->y_rows != TRM_TARGET_PLAIN ? 1 : c->row_elems)), from_one);
     if (r->limit > 0)
         trm_hint("classes are numbered from 0; `data.classes` (or the model's outputs) says how many there "
-                 "are: %lld",
+                 "are: %lld; " SKIP,
                  (long long)r->limit);
     else
-        trm_hint("classes are numbered from 0");
+        trm_hint("classes are numbered from 0; " SKIP);
     return s;
 }
 
@@ -148,12 +149,15 @@ static trm_status not_finite(const trm_dataset *d, const trm_column *c, int64_t 
     }
     trm_dims_text(index, p->rank - 1, 0, where, sizeof where);
     if (isfinite(v))
-        return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %g, which is too large for float32",
-                        path, c->name, (long long)at, where, v);
-    return trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %s", path, c->name, (long long)at, where,
-                    isnan(v) ? "NaN"
-                    : v > 0  ? "+Inf"
-                             : "-Inf");
+        trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %g, which is too large for float32", path,
+                 c->name, (long long)at, where, v);
+    else
+        trm_fail(TRM_DATA, "%s: '%s' sample %lld element %s is %s", path, c->name, (long long)at, where,
+                 isnan(v) ? "NaN"
+                 : v > 0  ? "+Inf"
+                          : "-Inf");
+    trm_hint(SKIP);
+    return TRM_DATA;
 }
 
 static trm_status check_finite(const trm_dataset *d, const trm_column *c, int64_t row, const void *rows,
@@ -283,6 +287,7 @@ trm_status trm_fingerprint(trm_dataset *d) {
     uint64_t h = trm_hash(head, sizeof head, 0);
     h = print_shape(&info->y, print_shape(&info->x, h));
     if (d->n_labels > 0) h = trm_hash(d->label, (size_t)d->n_labels * sizeof *d->label, h);
+    if (d->bad.n > 0) h = trm_hash(d->bad.at, (size_t)d->bad.n * sizeof *d->bad.at, h);
     if (d->has_y) TRM_TRY(stream(d, &d->y, see_print, &h));
     TRM_TRY(print_samples(d, &h));
     d->info.fingerprint = h;

@@ -11,6 +11,8 @@
  *   describe.c what is in a file                           synth.c    made-up data sets
  *   make_impl.h, import_*.c ...  other formats -> HDF5, data sets out of data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
+ *   bad.c      samples that are left out                  guard.c   files of strangers, in a process of their own
+ *   links.c    where a name leads, if links are allowed
  */
 #ifndef TRIREME_DATA_IMPL_H
 #define TRIREME_DATA_IMPL_H
@@ -31,20 +33,24 @@ typedef struct trm_paths {
     trm_path *at;
     int n, cap;
 } trm_paths;
+/* Warns of files that are named twice; _read does not. */
 trm_status trm_paths_expand(const char *const *names, int n, trm_paths *out);
+trm_status trm_paths_read(const char *const *names, int n, trm_paths *out);
 void trm_paths_free(trm_paths *p);
 
 /* ---- probe.c: no call of HDF5 --------------------------------------------------------- */
 
 typedef struct trm_probe {
     int fd;                         /* open for reading */
-    int64_t size;
+    int64_t size, changed;          /* bytes; time of the last change, ns */
     int64_t user_block;             /* where the signature stands */
 } trm_probe;
 /* Opens a regular file that starts like an HDF5 file and is not cut short; never blocks. */
 trm_status trm_probe_file(const char *path, trm_probe *out);
 /* Opens a regular file; never blocks on a pipe or device. TRM_DATA sentence. */
 trm_status trm_open_regular(const char *path, int *fd, int64_t *size);
+/* Time of the last change of an open file, ns; 0 where it cannot be told. */
+int64_t trm_time_of(int fd);
 /* Exactly n bytes at `offset`; `path` is for the sentence. */
 trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t offset);
 
@@ -65,6 +71,12 @@ const char *trm_h5_path(const trm_h5 *f);
 const trm_probe *trm_h5_probe(const trm_h5 *f);
 int64_t trm_h5_size(const trm_h5 *f);
 const char *trm_h5_library(void);   /* "HDF5 1.10.8" */
+bool trm_h5_library_before(unsigned major, unsigned minor, unsigned release);
+/* TRM_ALLOW_... that the job gives this file; 0 where nobody said. */
+void trm_h5_allow(trm_h5 *f, unsigned allow);
+unsigned trm_h5_allowed(const trm_h5 *f);
+/* From now on, for the whole process: the library knows no less. */
+void trm_h5_allow_plugins(void);
 
 typedef enum trm_h5_kind {
     TRM_H5_MISSING,
@@ -82,6 +94,7 @@ typedef struct trm_h5_found {
     trm_h5_kind kind;
     char at[256];                   /* the part of the path that was reached */
     char target[512];               /* of a soft or external link ("file:/path") */
+    size_t target_file;             /* external: bytes of the file's name in `target` */
     bool target_exists;             /* soft links only */
 } trm_h5_found;
 
@@ -124,7 +137,8 @@ typedef struct trm_h5_facts {
     int64_t dim[TRM_H5_RANK];
     trm_h5_layout layout;
     int n_external;
-    char external[256];             /* the first file of external raw storage */
+    char external[256];             /* the first file of external raw storage, or of the sources of a virtual data set */
+    bool source_missing;            /* ... that is not there */
     uint64_t offset;                /* contiguous: where the bytes lie, TRM_NO_ADDRESS where nowhere */
     uint64_t stored;                /* bytes that the data set occupies */
     int64_t chunk[TRM_H5_RANK];
@@ -136,6 +150,9 @@ typedef struct trm_h5_facts {
 } trm_h5_facts;
 
 trm_status trm_h5_look(trm_h5 *f, const char *name, trm_h5_found *out);
+/* The i-th file of external raw storage: its name, and the bytes [*offset, *offset + *bytes) of it. */
+trm_status trm_h5_external(trm_h5 *f, const char *name, int i, char *file, size_t cap, uint64_t *offset,
+                           uint64_t *bytes);
 /* The facts of the data set `name`, which trm_h5_look has found. */
 trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out);
 /* Visits what lies below `group` ("/" = all), in the order of names; false stops. */
@@ -218,6 +235,7 @@ typedef struct trm_filter {
 /* One HDF5 data set of one file: a stretch of a column. */
 typedef struct trm_stretch {
     int file;
+    char *name;                     /* where links led; NULL: the column's */
     trm_layout layout;
     trm_dtype stored;
     bool swap;
@@ -245,8 +263,22 @@ typedef struct trm_column {
 
 typedef struct trm_data_file {
     char *path;
-    int64_t size;                   /* when it was opened: another size later is another file */
+    int64_t size, changed;          /* bytes, and time of the last change in ns, when it was opened: others later are another file */
 } trm_data_file;
+
+/* Entries [first, first + count) of a list; spans are in order and do not touch. */
+typedef struct trm_span {
+    int64_t first, count;
+} trm_span;
+typedef struct trm_spans {
+    trm_span *at;
+    int64_t n, cap;
+} trm_spans;
+
+/* From the sample `from` on, `skipped` that are left out lie in front. */
+typedef struct trm_gap {
+    int64_t from, skipped;
+} trm_gap;
 
 /* read.c's */
 typedef struct trm_reader trm_reader;
@@ -266,12 +298,19 @@ struct trm_dataset {
     bool keep_x, keep_y;            /* the column is to be kept in memory */
     bool must_keep;                 /* ... by the user's word, whatever is free */
     bool check_x;                   /* values of x are checked while they are read */
+    unsigned allow;                 /* TRM_ALLOW_... */
+    bool strict;                    /* the files are of strangers: guard.c's rules hold */
+    int report;                     /* strict: where to say which file is opened next */
     int64_t *window_start;          /* token streams: running sums of samples, n_parts + 1 */
+    trm_spans bad;                  /* rows of both columns that are left out */
+    trm_gap *gap;                   /* the same in samples */
+    int64_t n_gaps;
     size_t budget;                  /* bytes for decoded bands where a column is not kept */
     trm_reader *reader;
     trm_augment *augment;           /* NULL: samples stay as they are read */
 };
 
+static inline const char *trm_set_name(const trm_column *c, const trm_stretch *p) { return p->name ? p->name : c->name; }
 static inline int64_t trm_rows(const trm_column *c) { return c->start[c->n_parts]; }
 static inline size_t trm_row_bytes(const trm_column *c) { return (size_t)c->row_elems * trm_dtype_size(c->type); }
 static inline size_t trm_stored_row_bytes(const trm_column *c, const trm_stretch *p) {
@@ -285,6 +324,7 @@ trm_status trm_plan_index(trm_dataset *d);
 /* Every rule that a plan keeps, whoever made it. */
 trm_status trm_plan_check(const trm_dataset *d);
 void trm_column_free(trm_column *c);
+void trm_stretch_free(trm_stretch *p);
 
 /* ---- decode.c -------------------------------------------------------------------------- */
 
@@ -324,6 +364,8 @@ extern const char *const trm_input_names[], *const trm_target_names[];
  * `taken`, the other column (NULL: none). */
 trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken, const char *const *common,
                           char **found, trm_h5_facts *facts);
+/* The name among the common ones that is there. */
+const char *trm_judge_pick(trm_h5 *f, const char *const *common);
 /* Refuses types and storage that no column may have. */
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *facts);
 /* layout.c: facts -> part with its layout and table; warns of chunks that were never written. */
@@ -334,6 +376,36 @@ const char *trm_dims_text(const int64_t *dim, int rank, int from, char *buf, siz
 const char *trm_filter_text(const trm_h5_filter *f);
 /* "uint8 (40,3,8,8)" */
 void trm_facts_text(const trm_h5_facts *facts, trm_str *out);
+
+/* ---- links.c ---------------------------------------------------------------------------- */
+
+/* Where `name` leads when links are followed: *out in *other, or in f itself where that is NULL. */
+trm_status trm_follow(trm_h5 *f, const char *name, trm_h5 **other, char **out);
+/* The plain file `name` in the folder of `from` or below, reached without a link or a step up. */
+trm_status trm_beneath(const char *from, const char *name, char **out, int64_t *size);
+/* Are all files of external raw storage such, and long enough? */
+trm_status trm_judge_external(trm_h5 *f, const char *name, const trm_h5_facts *facts);
+
+/* ---- bad.c ------------------------------------------------------------------------------ */
+
+/* Finds what is bad in a set whose index is made, warns of it and makes the index anew. */
+trm_status trm_bad_find(trm_dataset *d);
+/* info.samples counts all of them: from here on only those that are left. */
+trm_status trm_bad_index(trm_dataset *d);
+/* Of rows [row, row + n): *bad that are left out, then as many good ones as it returns. */
+int64_t trm_good_rows(const trm_dataset *d, int64_t row, int64_t n, int64_t *bad);
+void trm_spans_free(trm_spans *s);
+
+/* ---- guard.c ---------------------------------------------------------------------------- */
+
+/* The set that a child process opened and read through; see there. */
+trm_status trm_guard_open(const trm_data_spec *spec, trm_dataset **out);
+/* In the child: opens by the stricter rules, and says on `report` what it opens. */
+trm_status trm_dataset_open_strictly(const trm_data_spec *spec, int report, trm_dataset **out);
+void trm_guard_opening(int report, const char *path);
+/* The stricter rules: before the library is asked where the bytes lie, and after. */
+trm_status trm_guard_facts(const char *path, const char *name, const trm_h5_facts *facts);
+trm_status trm_guard_layout(const char *path, const char *name, const trm_stretch *part);
 
 /* ---- check.c: the values ----------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define LIST_LIMIT (64 * TRM_MIB)
+#define LONGEST_NAME 4096
 
 void trm_paths_free(trm_paths *p) {
     for (int i = 0; i < p->n; i++) {
@@ -61,6 +62,9 @@ static const char *base_name(const char *path) {
 /* The line's file lies in the list's folder unless its path is absolute. */
 static trm_status add_line(trm_paths *p, const char *list, int number, const char *line) {
     trm_str path = {0}, origin = {0};
+    if (strlen(line) >= LONGEST_NAME)
+        return trm_fail(TRM_DATA, "%s line %d: the name of a file has %zu bytes; allowed are up to %d", list,
+                        number, strlen(line), LONGEST_NAME - 1);
     if (*line != '/') trm_str_addn(&path, list, (size_t)(base_name(list) - list));
     trm_str_add(&path, "%s", line);
     trm_str_add(&origin, "%s line %d", list, number);
@@ -151,14 +155,20 @@ static trm_status warn_of_twins(const trm_paths *p) {
     return TRM_OK;
 }
 
-trm_status trm_paths_expand(const char *const *names, int n, trm_paths *out) {
+trm_status trm_paths_read(const char *const *names, int n, trm_paths *out) {
     trm_paths p = {0};
     trm_status s = n > 0 ? TRM_OK : trm_fail(TRM_DATA, "no data file is named");
     for (int i = 0; i < n && s == TRM_OK; i++) s = add_name(&p, names[i]);
-    if (s == TRM_OK) s = warn_of_twins(&p);
     if (s == TRM_OK)
         *out = p;
     else
         trm_paths_free(&p);
+    return s;
+}
+
+trm_status trm_paths_expand(const char *const *names, int n, trm_paths *out) {
+    TRM_TRY(trm_paths_read(names, n, out));
+    trm_status s = warn_of_twins(out);
+    if (s != TRM_OK) trm_paths_free(out);
     return s;
 }

@@ -19,7 +19,8 @@ struct trm_h5 {
     hid_t id;
     trm_probe probe; /* reading: an fd for pread; writing: for fsync */
     bool writing, broken;
-    hid_t set; /* the data set used last */
+    unsigned allow; /* TRM_ALLOW_... */
+    hid_t set;      /* the data set used last */
     char *set_name;
 };
 
@@ -57,6 +58,16 @@ const char *trm_h5_library(void) {
     return text;
 }
 
+bool trm_h5_library_before(unsigned major, unsigned minor, unsigned release) {
+    unsigned v[3] = {0}, than[3] = {major, minor, release};
+    enter();
+    H5get_libversion(&v[0], &v[1], &v[2]);
+    (void)leave(TRM_OK);
+    for (int i = 0; i < 3; i++)
+        if (v[i] != than[i]) return v[i] < than[i];
+    return false;
+}
+
 /* Keeps the innermost complaint: it is the one that names the cause. */
 static herr_t innermost(unsigned n, const H5E_error2_t *e, void *ctx) {
     char *text = ctx;
@@ -83,6 +94,15 @@ static trm_status fault(const trm_h5 *f, trm_status s, const char *fmt, ...) {
     va_end(ap);
     if (said[0]) return trm_fail(s, "%s: %s (HDF5: %s)", f->path, sentence, said);
     return trm_fail(s, "%s: %s", f->path, sentence);
+}
+
+void trm_h5_allow(trm_h5 *f, unsigned allow) { f->allow = allow; }
+unsigned trm_h5_allowed(const trm_h5 *f) { return f->allow; }
+
+void trm_h5_allow_plugins(void) {
+    enter();
+    H5PLset_loading_state(H5PL_ALL_PLUGIN);
+    (void)leave(TRM_OK);
 }
 
 const char *trm_h5_path(const trm_h5 *f) { return f->path; }
@@ -186,8 +206,10 @@ static void read_target(trm_h5 *f, const char *path, const H5L_info_t *info, trm
     if (info->type == H5L_TYPE_SOFT)
         snprintf(found->target, sizeof found->target, "%s", value);
     else if (info->u.val_size < sizeof value &&
-             H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &object) >= 0)
+             H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &object) >= 0) {
         snprintf(found->target, sizeof found->target, "%s:%s", file, object);
+        found->target_file = strlen(file);
+    }
 }
 
 /* Goes on as long as the parts of the path are groups. */
@@ -215,6 +237,8 @@ trm_status trm_h5_look(trm_h5 *f, const char *name, trm_h5_found *out) {
     char at[256];
     enter();
     *out = (trm_h5_found){0};
+    /* The library does not open a data set twice in two ways. */
+    if (f->allow & TRM_ALLOW_EXTERNAL) drop_set(f);
     out->kind = walk(f, name, out->at, sizeof out->at, &info);
     if (out->kind == TRM_H5_SOFT || out->kind == TRM_H5_EXTERNAL) read_target(f, out->at, &info, out);
     if (out->kind == TRM_H5_SOFT)
@@ -453,7 +477,14 @@ static hid_t own_type(trm_dtype type, bool in_file) {
 static trm_status use(trm_h5 *f, const char *name) {
     if (f->set >= 0 && strcmp(f->set_name, name) == 0) return TRM_OK;
     drop_set(f);
-    f->set = H5Dopen2(f->id, name, H5P_DEFAULT);
+    hid_t access = H5P_DEFAULT;
+    if (f->allow & TRM_ALLOW_EXTERNAL) {
+        /* External raw storage is looked for beside the file. */
+        access = H5Pcreate(H5P_DATASET_ACCESS);
+        H5Pset_efile_prefix(access, "${ORIGIN}");
+    }
+    f->set = H5Dopen2(f->id, name, access);
+    if (access != H5P_DEFAULT) H5Pclose(access);
     if (f->set < 0) return fault(f, TRM_DATA, "'%s' cannot be opened", name);
     f->set_name = trm_strdup(name);
     if (f->set_name) return TRM_OK;
@@ -502,14 +533,44 @@ static void chunk_facts(hid_t set, hid_t list, trm_h5_facts *out) {
     filter_facts(list, out);
 }
 
-static void storage_facts(hid_t set, hid_t list, hid_t type, trm_h5_facts *out) {
+/* Is a file there that a data set of this file names? From the file's own folder, without opening it. */
+static bool is_there(const char *path, const char *name) {
+    const char *slash = name[0] == '/' ? NULL : strrchr(path, '/');
+    struct stat st;
+    trm_str full = {0};
+    if (slash) trm_str_addn(&full, path, (size_t)(slash + 1 - path));
+    trm_str_add(&full, "%s", name);
+    bool there = full.failed || stat(full.p, &st) == 0;
+    trm_str_free(&full);
+    return there;
+}
+
+#define MOST_SOURCES 1000
+
+/* A file that a virtual data set reads: the first one that is missing, else the first of all. */
+static void source_facts(const char *path, hid_t list, trm_h5_facts *out) {
+    size_t n = 0;
+    char name[sizeof out->external];
+    if (H5Pget_virtual_count(list, &n) < 0) return;
+    for (size_t i = 0; i < n && i < MOST_SOURCES && !out->source_missing; i++) {
+        if (H5Pget_virtual_filename(list, i, name, sizeof name) < 0) continue;
+        /* "." is the file itself; a % stands for a number. */
+        out->source_missing = strcmp(name, ".") != 0 && !strchr(name, '%') && !is_there(path, name);
+        if (i == 0 || out->source_missing) memcpy(out->external, name, sizeof name);
+    }
+}
+
+static void storage_facts(const char *path, hid_t set, hid_t list, hid_t type, trm_h5_facts *out) {
     H5D_layout_t layout = H5Pget_layout(list);
     out->layout = layout == H5D_CHUNKED   ? TRM_H5_CHUNKED
                   : layout == H5D_COMPACT ? TRM_H5_COMPACT
                   : layout == H5D_VIRTUAL ? TRM_H5_VIRTUAL
                                           : TRM_H5_CONTIGUOUS;
     out->offset = TRM_NO_ADDRESS;
-    if (layout == H5D_VIRTUAL) return;
+    if (layout == H5D_VIRTUAL) {
+        source_facts(path, list, out);
+        return;
+    }
     out->stored = H5Dget_storage_size(set);
     if (layout == H5D_CHUNKED) chunk_facts(set, list, out);
     if (layout != H5D_CONTIGUOUS) {
@@ -535,13 +596,29 @@ trm_status trm_h5_facts_of(trm_h5 *f, const char *name, trm_h5_facts *out) {
         s = fault(f, TRM_DATA, "'%s' has no readable type", name);
     } else {
         type_facts(type, out);
-        storage_facts(f->set, list, type, out);
+        storage_facts(f->path, f->set, list, type, out);
         /* To ask a virtual data set for its shape may open its sources, and wait for a pipe. */
         if (out->layout != TRM_H5_VIRTUAL) s = space_facts(f, name, out);
     }
     /* A creation list that is left open crashes 1.10.8 at exit where the data set is virtual. */
     if (list >= 0) H5Pclose(list);
     if (type >= 0) H5Tclose(type);
+    return leave(s);
+}
+
+trm_status trm_h5_external(trm_h5 *f, const char *name, int i, char *file, size_t cap, uint64_t *offset,
+                           uint64_t *bytes) {
+    off_t at = 0;
+    hsize_t n = 0;
+    enter();
+    trm_status s = use(f, name);
+    hid_t list = s == TRM_OK ? H5Dget_create_plist(f->set) : H5I_INVALID_HID;
+    memset(file, 0, cap);
+    if (s == TRM_OK && (list < 0 || H5Pget_external(list, (unsigned)i, cap - 1, file, &at, &n) < 0 || at < 0))
+        s = fault(f, TRM_DATA, "'%s': its list of external files cannot be read", name);
+    if (list >= 0) H5Pclose(list);
+    *offset = (uint64_t)at;
+    *bytes = n == H5F_UNLIMITED ? 0 : n;
     return leave(s);
 }
 
@@ -605,7 +682,14 @@ trm_status trm_h5_raw_chunk(trm_h5 *f, const char *name, const int64_t *corner, 
     trm_status s = use(f, name);
     if (s != TRM_OK) return leave(s);
     to_hsize(corner, set_rank(f->set), at);
-    if (H5Dget_chunk_storage_size(f->set, at, &n) < 0 || n == 0) return leave(TRM_OK);
+    if (H5Dget_chunk_storage_size(f->set, at, &n) < 0) return leave(TRM_OK);
+    if (n == 0) {
+        haddr_t place = HADDR_UNDEF;
+        if (H5Dget_chunk_info_by_coord(f->set, at, NULL, &place, NULL) < 0 || place == HADDR_UNDEF)
+            return leave(TRM_OK);
+        return leave(fault(f, TRM_DATA, "'%s': the chunk at row %lld has 0 bytes: its index is damaged", name,
+                           (long long)corner[0]));
+    }
     if (n > TRM_BAND_LIMIT || n > (hsize_t)f->probe.size)
         return leave(
             fault(f, TRM_DATA, "'%s': a chunk claims %llu stored bytes", name, (unsigned long long)n));

@@ -125,11 +125,13 @@ static trm_status is_link(trm_h5 *f, const char *key, const trm_h5_found *found)
     if (found->kind == TRM_H5_SOFT) {
         r = trm_fail(TRM_DATA, "%s: '%s' is a soft link to '%s', which %s; links are not followed", path,
                      found->at, found->target, found->target_exists ? "exists" : "does not exist");
-        if (found->target_exists) trm_hint("name its target: `data.%s: %s`", key, found->target);
+        if (found->target_exists)
+            trm_hint("name its target: `data.%s: %s`; or `data.allow_links: true`", key, found->target);
     } else if (found->kind == TRM_H5_EXTERNAL) {
         r = trm_fail(TRM_DATA, "%s: '%s' is an external link to %s; links to other files are not followed",
                      path, found->at, found->target);
-        trm_hint("name that file itself under `data.train`");
+        trm_hint("name that file itself under `data.train`; or `data.allow_links: true`, for files in this "
+                 "folder");
     } else {
         r = trm_fail(TRM_DATA, "%s: '%s' is a link of an unknown kind; it is not followed", path, found->at);
     }
@@ -152,7 +154,7 @@ static trm_status judge_found(trm_h5 *f, const char *key, const char *name, cons
 }
 
 /* The first of the common names that is there; the first one of all where none is, for the sentence. */
-static const char *pick(trm_h5 *f, const char *const *common) {
+const char *trm_judge_pick(trm_h5 *f, const char *const *common) {
     trm_h5_found found;
     for (const char *const *c = common; *c; c++)
         if (trm_h5_look(f, *c, &found) == TRM_OK && found.kind != TRM_H5_MISSING) return *c;
@@ -162,7 +164,7 @@ static const char *pick(trm_h5 *f, const char *const *common) {
 trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken,
                           const char *const *common, char **out, trm_h5_facts *facts) {
     trm_h5_found found;
-    if (!name) name = pick(f, common);
+    if (!name) name = trm_judge_pick(f, common);
     TRM_TRY(trm_h5_look(f, name, &found));
     TRM_TRY(judge_found(f, key, name, taken, &found));
     TRM_TRY(trm_h5_facts_of(f, found.at, facts));
@@ -234,21 +236,25 @@ static trm_status judge_shape(const char *path, const char *name, const trm_h5_f
 }
 
 /* Bytes in other files: the shape of a virtual data set is not even known. */
-static trm_status judge_place(const char *path, const char *name, const trm_h5_facts *x) {
+static trm_status judge_place(trm_h5 *f, const char *name, const trm_h5_facts *x) {
+    const char *path = trm_h5_path(f);
     if (x->layout == TRM_H5_VIRTUAL) {
-        trm_status s = trm_fail(
-            TRM_DATA,
-            "%s: '%s' is a virtual data set over other files; it is refused, for a missing source would "
-            "silently read as fill values",
-            path, name);
+        trm_status s = trm_fail(TRM_DATA,
+                                "%s: '%s' is a virtual data set over other files%s%s%s; it is refused, for a "
+                                "missing source would "
+                                "silently read as fill values",
+                                path, name, x->source_missing ? ", of which " : "",
+                                x->source_missing ? x->external : "", x->source_missing ? " is missing" : "");
         trm_hint("list its source files under `data.train`");
         return s;
     }
-    if (x->n_external > 0)
-        return trm_fail(TRM_DATA,
-                        "%s: '%s' keeps its bytes in another file (%s); external raw storage is refused",
-                        path, name, x->external);
-    return TRM_OK;
+    if (x->n_external == 0) return TRM_OK;
+    if (trm_h5_allowed(f) & TRM_ALLOW_EXTERNAL) return trm_judge_external(f, name, x);
+    trm_status s =
+        trm_fail(TRM_DATA, "%s: '%s' keeps its bytes in another file (%s); external raw storage is refused",
+                 path, name, x->external);
+    trm_hint("`data.allow_external: true` reads files of the same folder and below");
+    return s;
 }
 
 static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_facts *x) {
@@ -261,7 +267,7 @@ static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_
     if (x->stored == 0)
         return trm_fail(TRM_DATA, "%s: '%s' claims %s but stores 0 bytes (never written?)", path, name,
                         claim_text);
-    if (x->stored > (uint64_t)trm_h5_size(f))
+    if (x->n_external == 0 && x->stored > (uint64_t)trm_h5_size(f))
         return trm_fail(TRM_DATA, "%s: '%s' says that it stores %s, more than the whole file", path, name,
                         stored_text);
     if (claim > BOMB_FLOOR && claim / BOMB_RATIO > x->stored)
@@ -272,24 +278,41 @@ static trm_status judge_storage(const trm_h5 *f, const char *name, const trm_h5_
     return TRM_OK;
 }
 
-static trm_status judge_filters(const char *path, const char *name, const trm_h5_facts *x) {
+static trm_status judge_filters(const trm_h5 *file, const char *name, const trm_h5_facts *x) {
+    bool plugins = trm_h5_allowed(file) & TRM_ALLOW_PLUGINS;
     for (int i = 0; i < x->n_filters; i++) {
         const trm_h5_filter *f = &x->filter[i];
         if (f->available || f->id == TRM_FILTER_LZF) continue;
-        trm_status s = trm_fail(
-            TRM_DATA, "%s: '%s' needs HDF5 filter %d (%s), which is not available; plug-ins are not loaded",
-            path, name, f->id, trm_filter_text(f));
-        trm_hint("convert it where the filter is installed: h5repack -f GZIP=1 in.h5 out.h5");
+        trm_status s = trm_fail(TRM_DATA, "%s: '%s' needs HDF5 filter %d (%s), which is not available; %s",
+                                trm_h5_path(file), name, f->id, trm_filter_text(f),
+                                plugins ? "no plug-in for it was found" : "plug-ins are not loaded");
+        if (plugins)
+            trm_hint("HDF5 looks for plug-ins in the folders of HDF5_PLUGIN_PATH");
+        else
+            trm_hint("convert it where the filter is installed: h5repack -f GZIP=1 in.h5 out.h5; or "
+                     "`data.allow_plugins: true`");
         return s;
     }
     return TRM_OK;
 }
 
+/* HDF5 shuffles elements of the type's size and of no other; undone by another size it gives other numbers. */
+static trm_status judge_shuffle(const char *path, const char *name, const trm_h5_facts *x) {
+    for (int i = 0; i < x->n_filters; i++)
+        if (x->filter[i].id == TRM_FILTER_SHUFFLE && x->filter[i].param != x->type_bytes)
+            return trm_fail(
+                TRM_DATA,
+                "%s: '%s' is damaged: its filter shuffle is for elements of %u bytes, they have %zu", path,
+                name, x->filter[i].param, x->type_bytes);
+    return TRM_OK;
+}
+
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *x) {
     const char *path = trm_h5_path(f);
-    TRM_TRY(judge_place(path, name, x));
+    TRM_TRY(judge_place(f, name, x));
     TRM_TRY(judge_type(path, name, key, x));
     TRM_TRY(judge_shape(path, name, x));
     TRM_TRY(judge_storage(f, name, x));
-    return judge_filters(path, name, x);
+    TRM_TRY(judge_filters(f, name, x));
+    return judge_shuffle(path, name, x);
 }

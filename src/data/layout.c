@@ -1,6 +1,7 @@
 /* layout: where the bytes of an HDF5 data set lie -> how ranks read them without HDF5.  What the library tells is
  * held against what it reads before it is believed: 1.10 leaves the user block out of chunk addresses. */
 #include "data_impl.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define BIG_CHUNK (64 * TRM_MIB)
@@ -127,21 +128,63 @@ static void warn_of_holes(const char *path, const char *name, const trm_h5_facts
                 path, name, (long long)x->chunks_written, (long long)grid);
 }
 
+static int by_offset(const void *a, const void *b) {
+    const trm_chunk *x = *(const trm_chunk *const *)a, *y = *(const trm_chunk *const *)b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* Samples of two chunks that share bytes would be one another's without a word. */
+static trm_status check_overlap(trm_h5 *f, const char *name, const trm_stretch *p) {
+    const trm_chunk **sorted = trm_alloc_array((size_t)p->n_chunks, sizeof *sorted, "a table of chunks");
+    int64_t n = 0;
+    if (!sorted) return TRM_MEMORY;
+    for (int64_t i = 0; i < p->n_chunks; i++)
+        if (p->table[i].offset != TRM_NO_ADDRESS) sorted[n++] = &p->table[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_offset);
+    trm_status s = TRM_OK;
+    for (int64_t i = 1; i < n && s == TRM_OK; i++) {
+        const trm_chunk *a = sorted[i - 1], *b = sorted[i];
+        if (b->offset - a->offset >= a->bytes) continue;
+        s = trm_fail(TRM_DATA, "%s: '%s': chunks %lld and %lld overlap: its index is damaged", trm_h5_path(f),
+                     name, (long long)(a - p->table), (long long)(b - p->table));
+    }
+    trm_free(sorted);
+    return s;
+}
+
 static trm_status check_addresses(trm_h5 *f, const char *name, const trm_stretch *p) {
     uint64_t size = (uint64_t)trm_h5_size(f);
     for (int64_t i = 0; i < p->n_chunks; i++) {
         const trm_chunk *c = &p->table[i];
-        if (c->offset == TRM_NO_ADDRESS || (c->offset <= size && c->bytes <= size - c->offset)) continue;
+        if (c->offset == TRM_NO_ADDRESS) continue;
+        /* It would be taken for one that was never written. */
+        if (c->bytes == 0)
+            return trm_fail(TRM_DATA, "%s: '%s': chunk %lld has 0 bytes: its index is damaged",
+                            trm_h5_path(f), name, (long long)i);
+        if (c->offset <= size && c->bytes <= size - c->offset) continue;
         return trm_fail(TRM_DATA, "%s: '%s': chunk %lld lies outside of the file (byte %llu of %llu)",
                         trm_h5_path(f), name, (long long)i, (unsigned long long)c->offset,
                         (unsigned long long)size);
     }
+    return check_overlap(f, name, p);
+}
+
+/* Without filters a chunk is stored as large as it is; the library would read on behind a shorter one. */
+static trm_status check_plain_sizes(trm_h5 *f, const char *name, const trm_stretch *p) {
+    size_t want = trm_dtype_size(p->stored);
+    for (int i = 0; i < p->rank; i++) want *= (size_t)p->chunk[i];
+    for (int64_t i = 0; i < p->n_chunks && p->n_filters == 0; i++)
+        if (p->table[i].offset != TRM_NO_ADDRESS && p->table[i].bytes != want)
+            return trm_fail(TRM_DATA, "%s: '%s': chunk %lld has %u bytes, %zu expected", trm_h5_path(f), name,
+                            (long long)i, p->table[i].bytes, want);
     return TRM_OK;
 }
 
 /* Fills the table; false where it cannot be trusted. */
 static trm_status fill_table(trm_h5 *f, const char *name, const trm_h5_facts *x, trm_stretch *p) {
     TRM_TRY(trm_h5_chunk_table(f, name, x, p->table, p->n_chunks));
+    TRM_TRY(check_plain_sizes(f, name, p));
     int64_t shift = find_shift(f, name, p);
     if (shift < 0) {
         trm_free(p->table);

@@ -63,10 +63,11 @@ static void add_piece(const lie *l, const double *values, int64_t rows, int64_t 
 
 static trm_status sum_rows(trm_dataset *d, const lie *l, char *raw, double *values, int64_t step, sums *all) {
     int64_t rows = trm_rows(&d->x), elems = d->x.row_elems;
-    for (int64_t at = 0; at < rows; at += step) {
-        int64_t n = trm_min64(step, rows - at);
-        TRM_TRY(trm_column_rows(d, &d->x, at, n, raw));
-        TRM_TRY(trm_check_x_rows(d, at, raw, n));
+    for (int64_t at = 0, n, bad; at < rows; at += bad + n) {
+        n = trm_good_rows(d, at, trm_min64(step, rows - at), &bad);
+        if (n == 0) continue;
+        TRM_TRY(trm_column_rows(d, &d->x, at + bad, n, raw));
+        TRM_TRY(trm_check_x_rows(d, at + bad, raw, n));
         trm_convert_f64(raw, d->x.type, n * elems, values);
         add_piece(l, values, n, elems, all);
     }

@@ -275,6 +275,13 @@ static trm_status agree(const trm_dataset *d, const trm_column *c, const char *p
     return TRM_OK;
 }
 
+/* Where a column of a file lies: in the file itself, or where links led. */
+typedef struct origin {
+    trm_h5 *f, *other; /* other: opened on the way, NULL where there was none */
+    char *name;        /* NULL: the column's */
+    trm_h5_facts facts;
+} origin;
+
 static trm_status grow(trm_column *c) {
     if (c->n_parts < c->cap_parts) return TRM_OK;
     int cap = c->cap_parts ? 2 * c->cap_parts : 8;
@@ -286,25 +293,64 @@ static trm_status grow(trm_column *c) {
     return TRM_OK;
 }
 
-static trm_status add_stretch(trm_column *c, trm_h5 *f, const trm_h5_facts *facts, int file) {
+static trm_status keep_file(trm_dataset *d, const trm_h5 *f) {
+    trm_data_file *to = &d->file[d->n_files];
+    to->path = trm_strdup(trm_h5_path(f));
+    to->size = trm_h5_size(f);
+    to->changed = trm_h5_probe(f)->changed;
+    if (to->path) d->n_files++;
+    return to->path ? TRM_OK : TRM_MEMORY;
+}
+
+/* The name goes over to the stretch. */
+static trm_status add_stretch(trm_dataset *d, trm_column *c, origin *o, int file) {
+    const char *path = trm_h5_path(o->f), *name = o->name ? o->name : c->name;
     TRM_TRY(grow(c));
     trm_stretch *p = &c->part[c->n_parts];
-    trm_status s = trm_layout_stretch(f, c->name, facts, file, p);
-    if (s == TRM_OK)
-        c->n_parts++;
-    else
-        trm_free(p->table);
-    return s;
+    if (d->strict) TRM_TRY(trm_guard_facts(path, name, &o->facts));
+    if (o->other) {
+        TRM_TRY(keep_file(d, o->other));
+        file = d->n_files - 1;
+    }
+    trm_status s = trm_layout_stretch(o->f, name, &o->facts, file, p);
+    if (s == TRM_OK && d->strict) s = trm_guard_layout(path, name, p);
+    if (s != TRM_OK) {
+        trm_stretch_free(p);
+        return s;
+    }
+    p->name = o->name;
+    o->name = NULL;
+    c->n_parts++;
+    return TRM_OK;
+}
+
+static void drop_origin(origin *o) {
+    if (o->other) (void)!trm_h5_end(o->other);
+    trm_free(o->name);
 }
 
 /* Finds the column in this file; its name is settled by the first file. */
-static trm_status find_column(trm_column *c, trm_h5 *f, const char *key, const char *asked, const char *taken,
-                              const char *const *common, trm_h5_facts *facts) {
+static trm_status find_here(trm_column *c, trm_h5 *f, const char *key, const char *asked, const char *taken,
+                            const char *const *common, origin *o) {
     char *name = NULL;
-    TRM_TRY(trm_judge_find(f, key, c->name ? c->name : asked, taken, common, &name, facts));
+    o->f = f;
+    TRM_TRY(trm_judge_find(f, key, c->name ? c->name : asked, taken, common, &name, &o->facts));
     trm_free(c->name);
     c->name = name;
     return TRM_OK;
+}
+
+static trm_status find_column(trm_column *c, trm_h5 *f, const char *key, const char *asked, const char *taken,
+                              const char *const *common, origin *o) {
+    char *led = NULL;
+    if (!(trm_h5_allowed(f) & TRM_ALLOW_LINKS)) return find_here(c, f, key, asked, taken, common, o);
+    const char *name = c->name ? c->name : asked ? asked : trm_judge_pick(f, common);
+    if (!c->name && !(c->name = trm_strdup(name))) return TRM_MEMORY;
+    TRM_TRY(trm_follow(f, name, &o->other, &led));
+    o->f = o->other ? o->other : f;
+    trm_status s = trm_judge_find(o->f, key, led, taken, common, &o->name, &o->facts);
+    trm_free(led);
+    return s;
 }
 
 static void settle_column(trm_column *c, const trm_h5_facts *facts) {
@@ -319,42 +365,47 @@ static bool wants_target(const trm_data_spec *spec) {
     return spec->kind == TRM_DATA_SAMPLES || (spec->kind == TRM_DATA_AUTO && spec->window <= 0);
 }
 
+static trm_status settle_columns(trm_dataset *d, const trm_data_spec *spec, const char *path,
+                                 const trm_h5_facts *x, const trm_h5_facts *y) {
+    if (d->has_y) TRM_TRY(same_length(path, d, x, y));
+    if (d->x.n_parts > 0) {
+        TRM_TRY(agree(d, &d->x, path, x));
+        return d->has_y ? agree(d, &d->y, path, y) : TRM_OK;
+    }
+    settle_column(&d->x, x);
+    TRM_TRY(settle_x(d, spec, path, x));
+    if (d->has_y && d->info.kind == TRM_DATA_TOKEN_STREAM)
+        return trm_fail(TRM_DATA, "a stream of tokens is its own target: leave out `data.target`");
+    if (d->has_y) settle_column(&d->y, y);
+    if (d->has_y) TRM_TRY(settle_y(d, spec, path, y));
+    if (spec->no_target) settle_no_y(d, spec);
+    return TRM_OK;
+}
+
 static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 *f, int file) {
-    trm_h5_facts x, y;
-    const char *path = trm_h5_path(f);
-    bool first = d->x.n_parts == 0;
+    origin x = {0}, y = {0};
     d->has_y = wants_target(spec);
     d->info.no_target = spec->no_target;
-    if (first) TRM_TRY(trm_target_spec(d, spec));
-    TRM_TRY(find_column(&d->x, f, "input", spec->input, NULL, trm_input_names, &x));
-    if (d->has_y) TRM_TRY(find_column(&d->y, f, "target", spec->target, d->x.name, trm_target_names, &y));
-    if (d->has_y) TRM_TRY(same_length(path, d, &x, &y));
-    if (first) {
-        settle_column(&d->x, &x);
-        TRM_TRY(settle_x(d, spec, path, &x));
-        if (d->has_y && d->info.kind == TRM_DATA_TOKEN_STREAM)
-            return trm_fail(TRM_DATA, "a stream of tokens is its own target: leave out `data.target`");
-        if (d->has_y) settle_column(&d->y, &y);
-        if (d->has_y) TRM_TRY(settle_y(d, spec, path, &y));
-        if (spec->no_target) settle_no_y(d, spec);
-    } else {
-        TRM_TRY(agree(d, &d->x, path, &x));
-        if (d->has_y) TRM_TRY(agree(d, &d->y, path, &y));
-    }
-    TRM_TRY(add_stretch(&d->x, f, &x, file));
-    return d->has_y ? add_stretch(&d->y, f, &y, file) : TRM_OK;
+    trm_status s = d->x.n_parts == 0 ? trm_target_spec(d, spec) : TRM_OK;
+    if (s == TRM_OK) s = find_column(&d->x, f, "input", spec->input, NULL, trm_input_names, &x);
+    if (s == TRM_OK && d->has_y)
+        s = find_column(&d->y, f, "target", spec->target, d->x.name, trm_target_names, &y);
+    if (s == TRM_OK) s = settle_columns(d, spec, trm_h5_path(f), &x.facts, &y.facts);
+    if (s == TRM_OK) s = add_stretch(d, &d->x, &x, file);
+    if (s == TRM_OK && d->has_y) s = add_stretch(d, &d->y, &y, file);
+    drop_origin(&x);
+    drop_origin(&y);
+    return s;
 }
 
 static trm_status add_file(trm_dataset *d, const trm_data_spec *spec, const trm_path *path) {
     trm_h5 *f = NULL;
-    trm_data_file *to = &d->file[d->n_files];
-    to->path = trm_strdup(path->path);
-    if (!to->path) return TRM_MEMORY;
-    d->n_files++;
+    if (d->strict) trm_guard_opening(d->report, path->path);
     trm_status s = trm_h5_begin(path->path, false, &f);
     if (s == TRM_OK) {
-        to->size = trm_h5_size(f);
-        s = add_columns(d, spec, f, d->n_files - 1);
+        trm_h5_allow(f, d->allow);
+        s = keep_file(d, f);
+        if (s == TRM_OK) s = add_columns(d, spec, f, d->n_files - 1);
         (void)!trm_h5_end(f);
     }
     return s != TRM_OK && path->origin ? trm_prefix(s, "%s", path->origin) : s;
@@ -366,8 +417,9 @@ static trm_status add_files(trm_dataset *d, const trm_data_spec *spec) {
     trm_status s = TRM_OK;
     if (paths.n > MOST_FILES)
         s = trm_fail(TRM_DATA, "%d data files: at most %d are read", paths.n, MOST_FILES);
-    if (s == TRM_OK && !(d->file = trm_alloc_array((size_t)paths.n, sizeof *d->file, "a list of files")))
-        s = TRM_MEMORY;
+    /* Links may lead each column to another file. */
+    size_t most = (size_t)paths.n * (d->allow & TRM_ALLOW_LINKS ? 3 : 1);
+    if (s == TRM_OK && !(d->file = trm_alloc_array(most, sizeof *d->file, "a list of files"))) s = TRM_MEMORY;
     for (int i = 0; i < paths.n && s == TRM_OK; i++) s = add_file(d, spec, &paths.at[i]);
     trm_paths_free(&paths);
     return s;
@@ -387,7 +439,7 @@ static void cut_column(trm_column *c, int64_t first, int64_t count) {
         if (take > 0)
             c->part[kept++] = p;
         else
-            trm_free(p.table);
+            trm_stretch_free(&p);
     }
     c->n_parts = kept;
 }
@@ -440,6 +492,7 @@ static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
                         spec->no_target ? "" : " and its target");
     TRM_TRY(trm_reader_new(d));
     decide_memory(d, spec);
+    if (spec->on_bad == TRM_BAD_SKIP) TRM_TRY(trm_bad_find(d));
     TRM_TRY(check_values(d));
     TRM_TRY(trm_plan_check(d));
     return trm_fingerprint(d);
@@ -447,15 +500,31 @@ static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
 
 /* ---- the face ---- */
 
-trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out) {
+static trm_status open_here(const trm_data_spec *spec, bool strict, int report, trm_dataset **out) {
     trm_dataset *d = trm_alloc(sizeof *d, "a data set");
     if (!d) return TRM_MEMORY;
+    d->strict = strict;
+    d->report = report;
+    d->allow = spec->allow;
+    if (spec->allow & TRM_ALLOW_PLUGINS) trm_h5_allow_plugins();
     trm_status s = build(d, spec);
     if (s == TRM_OK)
         *out = d;
     else
         trm_dataset_close(d);
     return s;
+}
+
+trm_status trm_dataset_open_strictly(const trm_data_spec *spec, int report, trm_dataset **out) {
+    return open_here(spec, true, report, out);
+}
+
+trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out) {
+    if (!spec->untrusted) return open_here(spec, false, -1, out);
+    TRM_TRY(trm_guard_open(spec, out));
+    /* The child kept nothing. */
+    decide_memory(*out, spec);
+    return TRM_OK;
 }
 
 void trm_dataset_close(trm_dataset *d) {
@@ -469,6 +538,8 @@ void trm_dataset_close(trm_dataset *d) {
     for (int i = 0; i < d->n_files; i++) trm_free(d->file[i].path);
     trm_free(d->file);
     trm_free(d->window_start);
+    trm_spans_free(&d->bad);
+    trm_free(d->gap);
     trm_free(d);
 }
 

@@ -27,8 +27,15 @@ bool trm_stretch_band_bytes(const trm_stretch *p, size_t *bytes) {
     return n <= TRM_BAND_LIMIT && whole <= TRM_BAND_LIMIT;
 }
 
+void trm_stretch_free(trm_stretch *p) {
+    trm_free(p->table);
+    trm_free(p->name);
+    p->table = NULL;
+    p->name = NULL;
+}
+
 void trm_column_free(trm_column *c) {
-    for (int i = 0; i < c->n_parts; i++) trm_free(c->part[i].table);
+    for (int i = 0; i < c->n_parts; i++) trm_stretch_free(&c->part[i]);
     trm_free(c->part);
     trm_free(c->start);
     trm_free(c->name);
@@ -82,12 +89,12 @@ trm_status trm_plan_index(trm_dataset *d) {
     }
     TRM_TRY(trm_target_room(d));
     if (info->no_target) index_no_target(info);
-    if (info->kind != TRM_DATA_TOKEN_STREAM) return TRM_OK;
+    if (info->kind != TRM_DATA_TOKEN_STREAM) return trm_bad_index(d);
     TRM_TRY(index_windows(d));
     info->samples = d->window_start[d->x.n_parts];
     info->x_stride = (info->x.dim[0] + !info->no_target) * item;
     info->y_stride = info->no_target ? 0 : info->x_stride;
-    return TRM_OK;
+    return trm_bad_index(d);
 }
 
 /* ---- the rules ---- */
@@ -177,11 +184,25 @@ static bool shapes_hold(const trm_dataset *d) {
     }
 }
 
+/* Rows that are left out stand in order, and some are left. */
+static bool bad_holds(const trm_dataset *d) {
+    int64_t rows = 0, end = 0, left;
+    for (int i = 0; i < d->x.n_parts; i++) rows += d->x.part[i].rows;
+    left = rows;
+    for (int64_t i = 0; i < d->bad.n; i++) {
+        const trm_span *s = &d->bad.at[i];
+        if (s->first < end || s->count < 1 || s->first > rows || s->count > rows - s->first) return false;
+        end = s->first + s->count;
+        left -= s->count;
+    }
+    return left > 0;
+}
+
 trm_status trm_plan_check(const trm_dataset *d) {
     bool good = d->n_files > 0 && !(d->has_y && d->info.no_target);
     for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
     good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) &&
-           shapes_hold(d) && trm_target_holds(d);
+           shapes_hold(d) && trm_target_holds(d) && bad_holds(d);
     good = good && (!d->has_y || d->y.n_parts == d->x.n_parts) && d->info.classes >= 0;
     for (int i = 0; good && d->has_y && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
     return good ? TRM_OK : trm_fail(TRM_INTERNAL, "the plan of a data set breaks its own rules");
@@ -204,6 +225,7 @@ static void put_shape(trm_str *s, const trm_shape *shape) {
 
 static void put_stretch(trm_str *s, const trm_stretch *p) {
     put(s, p->file);
+    put_text(s, p->name ? p->name : "");
     put(s, p->layout);
     put(s, p->stored);
     put(s, p->swap);
@@ -242,6 +264,7 @@ static void put_info(trm_str *s, const trm_dataset *d) {
     put(s, d->keep_y);
     put(s, d->must_keep);
     put(s, d->check_x);
+    put(s, d->allow);
     put(s, (int64_t)d->budget);
 }
 
@@ -255,6 +278,7 @@ trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
     for (int i = 0; i < d->n_files; i++) {
         put_text(&s, d->file[i].path);
         put(&s, d->file[i].size);
+        put(&s, d->file[i].changed);
     }
     put_column(&s, &d->x);
     put(&s, d->has_y);
@@ -262,6 +286,8 @@ trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
     put(&s, d->y_rows);
     put(&s, d->n_labels);
     trm_str_addn(&s, (const char *)d->label, (size_t)d->n_labels * sizeof *d->label);
+    put(&s, d->bad.n);
+    trm_str_addn(&s, (const char *)d->bad.at, (size_t)d->bad.n * sizeof *d->bad.at);
     if (!s.failed) put(&s, (int64_t)trm_sum64(s.p, s.len));
     if (s.failed) {
         trm_str_free(&s);
@@ -327,6 +353,11 @@ static void get_shape(cursor *c, trm_shape *s) {
 
 static void get_stretch(cursor *c, trm_stretch *p) {
     p->file = (int)get_upto(c, INT32_MAX);
+    p->name = get_text(c);
+    if (p->name && !p->name[0]) {
+        trm_free(p->name);
+        p->name = NULL;
+    }
     p->layout = (trm_layout)get_upto(c, TRM_LAY_COUNT - 1);
     p->stored = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
     p->swap = get_upto(c, 1);
@@ -375,16 +406,18 @@ static void get_info(cursor *c, trm_dataset *d) {
     d->keep_y = get_upto(c, 1);
     d->must_keep = get_upto(c, 1);
     d->check_x = get_upto(c, 1);
+    d->allow = (unsigned)get_upto(c, TRM_ALLOW_LINKS | TRM_ALLOW_EXTERNAL | TRM_ALLOW_PLUGINS);
     d->budget = (size_t)get_upto(c, (int64_t)1 << 50);
 }
 
 static void get_files(cursor *c, trm_dataset *d) {
-    int n = (int)trm_min64(get_count(c, 2 * sizeof(int64_t)), INT32_MAX - 1);
+    int n = (int)trm_min64(get_count(c, 3 * sizeof(int64_t)), INT32_MAX - 1);
     d->file = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *d->file, "a plan");
     if (!d->file) c->bad = true;
     for (int i = 0; i < n && !c->bad; i++) {
         d->file[i].path = get_text(c);
         d->file[i].size = get(c);
+        d->file[i].changed = get(c);
         d->n_files = i + 1;
     }
 }
@@ -400,6 +433,17 @@ static void get_target(cursor *c, trm_dataset *d) {
     }
     get_bytes(c, d->label, (size_t)n * sizeof *d->label);
     d->n_labels = n;
+}
+
+static void get_bad(cursor *c, trm_spans *s) {
+    int64_t n = get_count(c, sizeof *s->at);
+    if (n == 0) return;
+    s->at = trm_alloc_array((size_t)n, sizeof *s->at, "samples left out");
+    if (s->at)
+        get_bytes(c, s->at, (size_t)n * sizeof *s->at);
+    else
+        c->bad = true;
+    s->n = s->cap = n;
 }
 
 static bool head_holds(cursor *c, const char *bytes, size_t n) {
@@ -423,9 +467,11 @@ static trm_status unpack(trm_dataset *d, const char *bytes, size_t n) {
     d->has_y = get_upto(&c, 1);
     if (d->has_y) get_column(&c, &d->y);
     get_target(&c, d);
+    get_bad(&c, &d->bad);
     if (c.bad || c.left > 0) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged");
     TRM_TRY(trm_plan_check(d));
     TRM_TRY(trm_plan_index(d));
+    if (d->allow & TRM_ALLOW_PLUGINS) trm_h5_allow_plugins();
     return trm_reader_new(d);
 }
 

@@ -47,6 +47,11 @@ trm_status trm_open_regular(const char *path, int *fd, int64_t *size) {
     return TRM_OK;
 }
 
+int64_t trm_time_of(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 ? (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec : 0;
+}
+
 trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t offset) {
     char *at = dst, why[128];
     while (n > 0) {
@@ -203,6 +208,7 @@ trm_status trm_probe_file(const char *path, trm_probe *out) {
     char head[512] = {0};
     trm_probe p = {.fd = -1};
     TRM_TRY(trm_open_regular(path, &p.fd, &p.size));
+    p.changed = trm_time_of(p.fd);
     size_t n = p.size < (int64_t)sizeof head - 1 ? (size_t)p.size : sizeof head - 1;
     trm_status status = trm_pread_all(p.fd, path, head, n, 0);
     if (status == TRM_OK && p.size == 0)

@@ -70,10 +70,12 @@ static trm_status room(void **p, size_t *cap, size_t need, const char *what) {
 
 /* ---- files ---- */
 
-static trm_status same_file(const trm_data_file *f, int64_t size) {
-    if (size == f->size) return TRM_OK;
-    return trm_fail(TRM_DATA, "%s: has %lld bytes, had %lld when the run began: it was changed meanwhile",
-                    f->path, (long long)size, (long long)f->size);
+static trm_status same_file(const trm_data_file *f, int64_t size, int64_t changed) {
+    if (size != f->size)
+        return trm_fail(TRM_DATA, "%s: has %lld bytes, had %lld when the run began: it was changed meanwhile",
+                        f->path, (long long)size, (long long)f->size);
+    if (changed == f->changed) return TRM_OK;
+    return trm_fail(TRM_DATA, "%s: was written to or replaced since the run began", f->path);
 }
 
 static trm_status fd_of(trm_dataset *d, int file, int *fd) {
@@ -85,7 +87,7 @@ static trm_status fd_of(trm_dataset *d, int file, int *fd) {
         return TRM_OK;
     }
     TRM_TRY(trm_open_regular(d->file[file].path, fd, &size));
-    trm_status s = same_file(&d->file[file], size);
+    trm_status s = same_file(&d->file[file], size, trm_time_of(*fd));
     if (s != TRM_OK) {
         close(*fd);
         return s;
@@ -110,7 +112,8 @@ static trm_status library_of(trm_dataset *d, int file, trm_h5 **out) {
         r->library = NULL;
         r->library_file = -1;
         TRM_TRY(trm_h5_begin(d->file[file].path, false, &r->library));
-        TRM_TRY(same_file(&d->file[file], trm_h5_size(r->library)));
+        trm_h5_allow(r->library, d->allow);
+        TRM_TRY(same_file(&d->file[file], trm_h5_size(r->library), trm_h5_probe(r->library)->changed));
         r->library_file = file;
     }
     *out = r->library;
@@ -182,7 +185,7 @@ static trm_status stored_chunk(trm_dataset *d, const trm_column *c, const trm_st
     if (p->layout == TRM_LAY_CALLS) {
         trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
-        return trm_h5_raw_chunk(f, c->name, at->corner, &r->stored, &r->stored_cap, bytes, mask);
+        return trm_h5_raw_chunk(f, trm_set_name(c, p), at->corner, &r->stored, &r->stored_cap, bytes, mask);
     }
     const trm_chunk *entry = &p->table[at->index];
     *bytes = 0;
@@ -206,8 +209,10 @@ static trm_status read_chunk(trm_dataset *d, const trm_column *c, const trm_stre
     }
     trm_status s = trm_decode_chunk(r->decoder, p->filter, p->n_filters, mask, r->stored, bytes, dst, want);
     if (s != TRM_DATA) return s;
-    return trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples)", d->file[p->file].path, c->name,
-                      (long long)at->corner[0], (long long)at->extent[0]);
+    trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples)", d->file[p->file].path, c->name,
+               (long long)at->corner[0], (long long)at->extent[0]);
+    trm_hint("`data.on_bad_sample: skip` leaves its samples out");
+    return s;
 }
 
 /* Decodes a whole band into r->scratch, as stored. */
@@ -328,7 +333,7 @@ static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_str
     if (p->layout == TRM_LAY_LIBRARY) {
         trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
-        return trm_h5_rows(f, c->name, first, n, dst);
+        return trm_h5_rows(f, trm_set_name(c, p), first, n, dst);
     }
     TRM_TRY(fd_of(d, p->file, &fd));
     if (p->layout == TRM_LAY_CHUNKED) return open_rows(d, c, p, fd, first, n, dst);
@@ -416,10 +421,12 @@ static bool fits_now(const trm_dataset *d, const trm_column *c) {
 static trm_status load_rows(trm_dataset *d, trm_column *c, unsigned char *to, bool check) {
     size_t row = trm_row_bytes(c);
     int64_t step = trm_max64((int64_t)(SCRATCH_BYTES / row), 1), n = trm_rows(c);
-    for (int64_t at = 0; at < n; at += step) {
-        int64_t take = trm_min64(step, n - at);
-        TRM_TRY(trm_column_rows(d, c, at, take, to + (size_t)at * row));
-        if (check) TRM_TRY(trm_check_x_rows(d, at, to + (size_t)at * row, take));
+    for (int64_t at = 0, take, bad; at < n; at += bad + take) {
+        take = trm_good_rows(d, at, trm_min64(step, n - at), &bad);
+        if (take == 0) continue;
+        unsigned char *dst = to + (size_t)(at + bad) * row;
+        TRM_TRY(trm_column_rows(d, c, at + bad, take, dst));
+        if (check) TRM_TRY(trm_check_x_rows(d, at + bad, dst, take));
     }
     return TRM_OK;
 }
@@ -458,6 +465,7 @@ static trm_status check_indices(const trm_dataset *d, const int64_t *sample, int
 /* First row of a sample, and how many. */
 static int64_t rows_of(const trm_dataset *d, int64_t sample, int64_t *n) {
     *n = 1;
+    sample = trm_dataset_place(d, sample);
     if (d->info.kind != TRM_DATA_TOKEN_STREAM) return sample;
     int64_t t = d->info.x.dim[0];
     int i = part_of(d->window_start, d->x.n_parts, sample);
@@ -518,6 +526,6 @@ trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n
     TRM_TRY(trm_dataset_load(d));
     TRM_TRY(read_x(d, sample, n, x));
     for (int64_t i = 0; d->has_y && i < n; i++)
-        TRM_TRY(read_y(d, sample[i], (char *)y + i * d->info.y_stride));
+        TRM_TRY(read_y(d, trm_dataset_place(d, sample[i]), (char *)y + i * d->info.y_stride));
     return TRM_OK;
 }

@@ -100,7 +100,7 @@ static trm_status check_valid(const trm_job *j, const trm_data_info *train) {
     if (spec.classes == 0) spec.classes = train->classes;
     TRM_TRY(trm_dataset_open(&spec, &set));
     trm_status status = trm_job_transform(j, set);
-    if (status == TRM_OK) status = trm_engine_check_pair(train, trm_dataset_info(set));
+    if (status == TRM_OK) status = trm_engine_check_pair(train, set);
     trm_dataset_close(set);
     return status;
 }

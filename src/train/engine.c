@@ -55,11 +55,10 @@ static trm_status open_one(const trm_engine *e, bool valid, int64_t classes, trm
     return trm_job_transform(e->job, *out);
 }
 
-trm_status trm_engine_check_pair(const trm_data_info *a, const trm_data_info *b) {
+trm_status trm_engine_check_pair(const trm_data_info *a, const trm_dataset *valid) {
+    const trm_data_info *b = trm_dataset_info(valid);
     char x[80], y[80];
-    if (!trm_shape_equal(&a->x, &b->x))
-        return trm_fail(TRM_DATA, "data.valid has samples of shape %s, data.train of shape %s",
-                        trm_shape_text(&b->x, x, sizeof x), trm_shape_text(&a->x, y, sizeof y));
+    TRM_TRY(trm_dataset_expect(valid, &a->x));
     if (!trm_shape_equal(&a->y, &b->y) || a->y_is_class != b->y_is_class)
         return trm_fail(TRM_DATA, "data.valid has targets of shape %s, data.train of shape %s",
                         trm_shape_text(&b->y, x, sizeof x), trm_shape_text(&a->y, y, sizeof y));
@@ -80,7 +79,7 @@ static trm_status open_sets(trm_engine *e, bool want_train, bool want_valid) {
     }
     if (want_valid) TRM_TRY(open_one(e, true, classes, &e->valid));
     if (!e->train || !e->valid) return TRM_OK;
-    return trm_engine_check_pair(trm_dataset_info(e->train), trm_dataset_info(e->valid));
+    return trm_engine_check_pair(trm_dataset_info(e->train), e->valid);
 }
 
 /* Rank 0's set to all. Collective. */

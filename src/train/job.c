@@ -353,8 +353,20 @@ static trm_status check_targets(const trm_job *j) {
     return TRM_OK;
 }
 
+/* What strangers send may not ask for more. */
+static trm_status check_untrusted(const trm_job *j) {
+    static const char *const keys[] = {"data.allow_links", "data.allow_external", "data.allow_plugins"};
+    const bool given[] = {j->data.allow_links, j->data.allow_external, j->data.allow_plugins};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (j->data.untrusted && given[i])
+            return trm_yaml_fail(place_of(j, keys[i]),
+                                 "%s is true beside data.untrusted; allowed is one of them", keys[i]);
+    return TRM_OK;
+}
+
 static trm_status finish_data(trm_job *j) {
     trm_job_data *d = &j->data;
+    TRM_TRY(check_untrusted(j));
     d->scale_given = trm_yaml_find(j->tree->root, "data.scale") != NULL;
     if (!d->scale_given) d->scale = 1;
     if (d->target_type == TRM_TYPE_FLOAT && d->classes)
@@ -530,5 +542,9 @@ trm_data_spec trm_job_data_spec(const trm_job *j, bool valid) {
         .count = valid ? d->valid_count : d->train_count,
         .cache = d->cache,
         .cache_limit = (size_t)d->cache_limit,
+        .on_bad = d->on_bad,
+        .untrusted = d->untrusted,
+        .allow = (d->allow_links ? TRM_ALLOW_LINKS : 0u) | (d->allow_external ? TRM_ALLOW_EXTERNAL : 0u) |
+                 (d->allow_plugins ? TRM_ALLOW_PLUGINS : 0u),
     };
 }

@@ -10,6 +10,7 @@
 static const char *const layouts[] = {"chw", "hwc", NULL};
 static const char *const targets[] = {"class", "float", "onehot", "argmax", NULL};
 static const char *const caches[] = {"auto", "on", "off", NULL};
+static const char *const on_bads[] = {"error", "skip", NULL};
 static const char *const shuffles[] = {"none", "exact", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
 static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
@@ -86,6 +87,20 @@ const trm_job_key trm_job_keys[] = {
     {"data.cache_limit", TRM_KEY_BYTES, AT(data.cache_limit), .min = 1,
      .def_text = "a quarter of the free memory",
      .about = "most memory that `auto` may use on each rank, `\"2 GiB\"`"},
+    {"data.on_bad_sample", TRM_KEY_CHOICE, AT(data.on_bad), .names = on_bads, .def = "error",
+     .about =
+         "what to do where a sample cannot be decoded, is not finite or has a label out of range: end, or "
+         "leave it out; `skip` reads all samples once at the start"},
+    {"data.allow_links", TRM_KEY_BOOL, AT(data.allow_links), .def = "false",
+     .about = "follows links inside the files, also to other files of the same folder and below"},
+    {"data.allow_external", TRM_KEY_BOOL, AT(data.allow_external), .def = "false",
+     .about = "reads data sets that keep their bytes in other files of the same folder and below"},
+    {"data.allow_plugins", TRM_KEY_BOOL, AT(data.allow_plugins), .def = "false",
+     .about = "lets HDF5 load filters from `HDF5_PLUGIN_PATH`"},
+    {"data.untrusted", TRM_KEY_BOOL, AT(data.untrusted), .def = "false",
+     .about =
+         "the files come from strangers: a process of its own opens and reads all of them first, by stricter "
+         "rules"},
     {"data.shuffle", TRM_KEY_CHOICE, AT(data.shuffle), .names = shuffles, .def = "exact",
      .about = "order of samples: a new permutation of all in each epoch, or as stored"},
     {"data.scale", TRM_KEY_FLOAT, AT(data.scale), .flags = TRM_KEY_ABOVE,

@@ -43,6 +43,19 @@ static double mean_correct(const trm_tally *t) { return t->count > 0 ? t->correc
 
 static void send(trm_run *r) { trm_folder_metric(&r->folder, &r->record); }
 
+/* How many samples of a set are left out, and the first of them. */
+static void left_out(trm_record *m, const char *prefix, const trm_dataset *d) {
+    char count[32], which[32];
+    trm_str text = {0};
+    if (!d || trm_dataset_info(d)->skipped == 0) return;
+    snprintf(count, sizeof count, "%sleft_out", prefix);
+    snprintf(which, sizeof which, "%sleft_out_first", prefix);
+    trm_dataset_skipped(d, &text);
+    trm_record_int(m, count, trm_dataset_info(d)->skipped);
+    trm_record_str(m, which, trm_str_get(&text));
+    trm_str_free(&text);
+}
+
 void trm_metric_start(trm_run *r) {
     const trm_engine *e = &r->engine;
     trm_record *m = &r->record;
@@ -56,6 +69,8 @@ void trm_metric_start(trm_run *r) {
     trm_record_int(m, "batch", e->job->train.batch);
     trm_record_int(m, "micro_batches", e->job->train.micro_batches);
     trm_record_int(m, "samples", trm_dataset_info(e->train)->samples);
+    left_out(m, "", e->train);
+    left_out(m, "valid_", e->valid);
     trm_record_int(m, "parameters", trm_graph_param_count(e->graph));
     trm_record_int(m, "ranks", e->ranks);
     trm_record_int(m, "threads", e->threads);

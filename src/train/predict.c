@@ -14,8 +14,10 @@
 typedef struct predict {
     trm_engine engine;
     trm_exam exam;
-    trm_sink sink;      /* rank 0's */
-    trm_status wrote;   /* rank 0's: of the writing so far, told with the next pass */
+    trm_sink sink;    /* rank 0's */
+    trm_status wrote; /* rank 0's: of the writing so far, told with the next pass */
+    int64_t came,
+        put; /* rank 0's: rows that came, and rows of the file, with those of samples that are left out */
     trm_shape shape;    /* of one row of output */
     int64_t row, piece; /* elements of a row; rows that are handed over at a time */
     float *rows;        /* a piece */
@@ -101,6 +103,25 @@ static void take_rows(predict *p, int64_t first, int64_t n) {
     }
 }
 
+/* Rows of the file up to the place of the next one that comes: their samples were left out. */
+static trm_status put_gap(predict *p, int64_t place) {
+    int64_t n = place - p->put;
+    p->put = place;
+    return n > 0 ? trm_sink_put_none(&p->sink, n) : TRM_OK;
+}
+
+/* Rows lie in the file where their samples lie in theirs. */
+static trm_status put_rows(predict *p, int64_t n) {
+    const trm_dataset *set = p->engine.valid;
+    if (trm_dataset_info(set)->skipped == 0) return trm_sink_put(&p->sink, p->rows, n);
+    for (int64_t i = 0; i < n; i++) {
+        TRM_TRY(put_gap(p, trm_dataset_place(set, p->came++)));
+        TRM_TRY(trm_sink_put(&p->sink, p->rows + i * p->row, 1));
+        p->put++;
+    }
+    return TRM_OK;
+}
+
 /* One rank's slice of a pass of m to rank 0, which puts it into the file. Collective. */
 static trm_status hand_over(predict *p, int rank, int64_t m) {
     const trm_engine *e = &p->engine;
@@ -110,7 +131,7 @@ static trm_status hand_over(predict *p, int rank, int64_t m) {
         if (e->rank == rank) take_rows(p, at, k);
         if (rank != 0)
             TRM_TRY(trm_comm_bcast(e->comm, p->rows, (size_t)(k * p->row) * sizeof *p->rows, rank));
-        if (e->rank == 0 && p->wrote == TRM_OK) p->wrote = trm_sink_put(&p->sink, p->rows, k);
+        if (e->rank == 0 && p->wrote == TRM_OK) p->wrote = put_rows(p, k);
     }
     return TRM_OK;
 }
@@ -171,10 +192,14 @@ static trm_status open_rows(predict *p) {
     return trm_exam_open(e, e->valid, &p->exam);
 }
 
+static int64_t rows_of_file(const predict *p) {
+    return p->exam.samples + trm_dataset_info(p->engine.valid)->skipped;
+}
+
 static trm_status open_sink(predict *p, const trm_predict_spec *s) {
     const trm_engine *e = &p->engine;
     TRM_TRY(check_apart(e, s->out));
-    return trm_sink_open(s->out, &p->shape, p->exam.samples, e->job->train.loss == TRM_LOSS_CROSS_ENTROPY,
+    return trm_sink_open(s->out, &p->shape, rows_of_file(p), e->job->train.loss == TRM_LOSS_CROSS_ENTROPY,
                          &p->sink);
 }
 
@@ -189,7 +214,10 @@ static trm_status run_passes(predict *p) {
     return TRM_OK;
 }
 
-static trm_status finish(predict *p) { return p->wrote != TRM_OK ? p->wrote : trm_sink_finish(&p->sink); }
+static trm_status finish(predict *p) {
+    if (p->wrote == TRM_OK && p->came > 0) p->wrote = put_gap(p, rows_of_file(p));
+    return p->wrote != TRM_OK ? p->wrote : trm_sink_finish(&p->sink);
+}
 
 static trm_status work(predict *p, const trm_predict_spec *s) {
     trm_engine *e = &p->engine;

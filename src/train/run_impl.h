@@ -58,7 +58,7 @@ void trm_engine_free(trm_engine *e);            /* collective */
 /* Weights from a checkpoint or a file of them, read by rank 0, to all.  Collective. */
 trm_status trm_engine_load_weights(trm_engine *e, const char *path);
 /* Do the training set and the validation set have one form? */
-trm_status trm_engine_check_pair(const trm_data_info *train, const trm_data_info *valid);
+trm_status trm_engine_check_pair(const trm_data_info *train, const trm_dataset *valid);
 /* The set whose kind and classes the model is built for. */
 const trm_data_info *trm_engine_data(const trm_engine *e);
 size_t trm_engine_float(const trm_engine *e);   /* bytes of a device float */
@@ -140,6 +140,8 @@ int64_t trm_sink_piece(const trm_shape *row);
 trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t rows, bool labels, trm_sink *out);
 /* The next n rows, n <= trm_sink_piece. */
 trm_status trm_sink_put(trm_sink *s, const float *rows, int64_t n);
+/* n rows of NaN, with label -1: their samples were left out. */
+trm_status trm_sink_put_none(trm_sink *s, int64_t n);
 /* Proves the file and gives it its name. */
 trm_status trm_sink_finish(trm_sink *s);
 /* Removes what has no name yet. */

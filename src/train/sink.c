@@ -52,12 +52,12 @@ static bool is_finite(const float *x, int64_t n) {
     return true;
 }
 
-/* The first of the largest, as accuracy counts it. */
+/* The first of the largest, as accuracy counts it; -1 in a row without numbers. */
 static int64_t largest(const float *x, int64_t n) {
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
         if (x[i] > x[best]) best = i;
-    return best;
+    return isnan(x[best]) ? -1 : best;
 }
 
 static void label_rows(trm_sink *s) {
@@ -92,6 +92,14 @@ trm_status trm_sink_put(trm_sink *s, const float *rows, int64_t n) {
 }
 
 /* ---- closing ---- */
+
+trm_status trm_sink_put_none(trm_sink *s, int64_t n) {
+    for (; n > 0; n--) {
+        for (int64_t i = 0; i < s->row; i++) s->output[s->n * s->row + i] = NAN;
+        if (++s->n == s->cap) TRM_TRY(flush(s));
+    }
+    return TRM_OK;
+}
 
 trm_status trm_sink_finish(trm_sink *s) {
     TRM_TRY(flush(s));

@@ -18,7 +18,7 @@ refused "numbers beyond float32" 'data.scale is 1e\+300; allowed are numbers fro
 refused "a deviation of nothing" 'data.std is 1e-40; allowed are' --set data.std=1e-40
 refused "a mean beyond float32" 'data.mean is 1e\+308; allowed are' --set data.mean=1e308
 trireme data synth --kind images --samples 20 --out images.h5 >/dev/null
-refused "validation samples of another shape" 'data.valid has samples of shape' --set data.valid=images.h5
+refused "validation samples of another shape" "images.h5: 'data' samples are .3,32,32., the model expects .1,28,28." --set data.valid=images.h5
 refused "weights that are none" 'digits.h5' --set model.init=digits.h5
 on 0 check j.yaml --set model.init=nothing.safetensors
 is "$rc" 2 "check refuses weights that are not there"
