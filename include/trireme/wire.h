@@ -17,6 +17,12 @@ TRM_API void trm_record_close(trm_record *r, char bracket);
 TRM_API const char *trm_record_end(trm_record *r);      /* closes; the line without '\n', valid until the next begin. Where text.failed: cut */
 TRM_API void trm_record_free(trm_record *r);
 
+struct json_t;                      /* jansson's */
+/* Hands the records of a file, in order, to `visit` with the number of their line and their kind, until one is refused.  A last line
+ * without an end is left out: it was torn by a kill, or is being written. */
+typedef trm_status (*trm_record_visit)(void *ctx, int64_t line, const char *kind, const struct json_t *record);
+TRM_API trm_status trm_records_read(const char *path, trm_record_visit visit, void *ctx);
+
 /* ---- the step note: 64 bytes per rank per step, gathered one step late ------------------ */
 
 typedef struct trm_note {

@@ -2,10 +2,10 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <trireme/wire.h>
 
 #include "report_impl.h"
 
-#define METRICS_LIMIT ((size_t)4 << 30)
 #define LEAST_S 1e-12 /* no unit takes less */
 
 typedef struct reader {
@@ -118,28 +118,14 @@ static trm_status read_balance(reader *r, const json_t *j) {
     return read_ranks(r, j, h->n - 1);
 }
 
-static trm_status read_record(reader *r, const json_t *j) {
-    const char *kind = json_string_value(json_object_get(j, "kind"));
-    if (!kind) return refuse(r, "a record without a kind");
+static trm_status read_record(void *ctx, int64_t line, const char *kind, const json_t *j) {
+    reader *r = ctx;
+    r->line = line;
     if (!strcmp(kind, "run")) return read_run(r, j);
     if (strcmp(kind, "balance") != 0) return TRM_OK;
     /* A replay moves what an earlier run decided, and measures nothing. */
     const char *verdict = json_string_value(json_object_get(j, "verdict"));
     return verdict && !strcmp(verdict, "replay") ? TRM_OK : read_balance(r, j);
-}
-
-static trm_status read_lines(reader *r, const char *text, size_t n) {
-    for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        if (!end) return TRM_OK; /* torn by a kill, or about to be written */
-        json_t *j = json_loadb(text + at, (size_t)(end - text) - at, 0, NULL);
-        r->line++;
-        trm_status status = json_is_object(j) ? read_record(r, j) : refuse(r, "no JSON object");
-        json_decref(j);
-        TRM_TRY(status);
-        at = (size_t)(end - text) + 1;
-    }
-    return TRM_OK;
 }
 
 /* ---- ranks that had nothing ---- */
@@ -171,17 +157,9 @@ static void fill_gaps(const trm_history *h) {
 
 /* ---- the file ---- */
 
-static trm_status read_text(const char *path, trm_history *h) {
-    char *text = NULL;
-    size_t n = 0;
-    trm_status status = trm_read_file(path, METRICS_LIMIT, &text, &n);
-    if (status != TRM_OK) {
-        trm_hint("a run is a folder that trireme train has written, runs/NAME as a rule");
-        return status == TRM_IO ? TRM_DATA : status;
-    }
+static trm_status read_file(const char *path, trm_history *h) {
     reader r = {.path = path, .h = h};
-    status = read_lines(&r, text, n);
-    trm_free(text);
+    trm_status status = trm_records_read(path, read_record, &r);
     if (status != TRM_OK || h->n > 0) return status;
     (void)trm_fail(TRM_DATA, "%s holds no records of balancing", path);
     trm_hint("a run on two ranks or more writes them where balance.mode is dynamic or hybrid; "
@@ -193,7 +171,7 @@ trm_status trm_history_read(const char *run, trm_history *out) {
     trm_str path = {0};
     *out = (trm_history){.windows = true};
     trm_str_add(&path, "%s/metrics.jsonl", run);
-    trm_status status = path.failed ? TRM_MEMORY : read_text(path.p, out);
+    trm_status status = path.failed ? TRM_MEMORY : read_file(path.p, out);
     trm_str_free(&path);
     if (status == TRM_OK)
         fill_gaps(out);

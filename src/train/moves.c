@@ -1,12 +1,8 @@
 /* moves: the shares that a run had, read from its records: `run` names the first ones, each `balance` that moved the next. */
-#include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "run_impl.h"
-
-#define METRICS_LIMIT ((size_t)4 << 30)
 
 typedef struct reader {
     const char *path;
@@ -76,38 +72,20 @@ static trm_status read_run(reader *r, const json_t *j) {
     return shares ? add_move(r, number(j, "update", 0), shares) : TRM_OK;
 }
 
-static trm_status read_record(reader *r, const json_t *j) {
-    const char *kind = json_string_value(json_object_get(j, "kind"));
-    if (!kind) return refuse(r, "a record without a kind");
+static trm_status read_record(void *ctx, int64_t line, const char *kind, const json_t *j) {
+    reader *r = ctx;
+    r->line = line;
     if (!strcmp(kind, "run")) return read_run(r, j);
     if (strcmp(kind, "balance") != 0 || !json_is_true(json_object_get(j, "moved"))) return TRM_OK;
     return add_move(r, number(j, "first_update", 0) - 1, json_object_get(j, "shares"));
 }
 
-static trm_status read_lines(reader *r, const char *text, size_t n) {
-    for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        if (!end) return TRM_OK; /* torn by a kill */
-        json_t *j = json_loadb(text + at, (size_t)(end - text) - at, 0, NULL);
-        r->line++;
-        trm_status status = json_is_object(j) ? read_record(r, j) : refuse(r, "no JSON object");
-        json_decref(j);
-        TRM_TRY(status);
-        at = (size_t)(end - text) + 1;
-    }
-    return TRM_OK;
-}
-
 trm_status trm_moves_read(const char *folder, trm_moves *out) {
-    char path[TRM_RUN_PATH + 32], *text = NULL;
-    size_t n = 0;
+    char path[TRM_RUN_PATH + 32];
     *out = (trm_moves){0};
     snprintf(path, sizeof path, "%.4095s/metrics.jsonl", folder);
-    if (access(path, R_OK) != 0) return trm_fail(TRM_DATA, "%s cannot be read: %s", path, strerror(errno));
-    TRM_TRY(trm_read_file(path, METRICS_LIMIT, &text, &n));
     reader r = {.path = path};
-    trm_status status = read_lines(&r, text, n);
-    trm_free(text);
+    trm_status status = trm_records_read(path, read_record, &r);
     if (status == TRM_OK && r.m.n == 0) {
         status = trm_fail(TRM_DATA, "%s names no shares", path);
         trm_hint("a run writes them since it has more than one rank and knows of balancing");

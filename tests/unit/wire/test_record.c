@@ -136,6 +136,55 @@ static void no_allocation_once_grown(void **state) {
     trm_record_free(&r);
 }
 
+/* ---- read back ---- */
+
+static trm_status count(void *ctx, int64_t line, const char *kind, const json_t *record) {
+    int64_t *seen = ctx;
+    if (!strcmp(kind, "bad")) return trm_fail(TRM_DATA, "line %lld", (long long)line);
+    *seen += json_integer_value(json_object_get(record, "n"));
+    return TRM_OK;
+}
+
+static trm_status read_text(const char *text, int64_t *seen) {
+    FILE *f = fopen("records.jsonl", "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    *seen = 0;
+    trm_status s = trm_records_read("records.jsonl", count, seen);
+    remove("records.jsonl");
+    return s;
+}
+
+static void lines_are_read_back(void **state) {
+    (void)state;
+    int64_t seen;
+    assert_ok(read_text("{\"kind\":\"a\",\"n\":1}\n{\"kind\":\"b\",\"n\":2}\n", &seen));
+    assert_int_equal(seen, 3);
+    assert_ok(read_text("", &seen));
+    assert_ok(read_text("{\"kind\":\"a\",\"n\":1}\n{\"kind\":\"a\",\"n", &seen));
+    assert_int_equal(seen, 1);
+}
+
+static void bad_lines_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } bad[] = {
+        {"{\"kind\":\"a\"}\nnonsense\n", "records.jsonl:2: no JSON object"},
+        {"[1]\n", "records.jsonl:1: no JSON object"},
+        {"\n", "records.jsonl:1: no JSON object"},
+        {"{\"kind\":1}\n", "records.jsonl:1: a record without a kind"},
+        {"{\"kind\":\"a\"}\n{\"kind\":\"bad\"}\n", "line 2"},
+    };
+    int64_t seen;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(read_text(bad[i].text, &seen), TRM_DATA);
+        assert_string_equal(trm_error_text(), bad[i].want);
+    }
+    assert_int_equal(trm_records_read("not-there.jsonl", count, &seen), TRM_DATA);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nests),
@@ -145,6 +194,8 @@ int main(void) {
         cmocka_unit_test(no_locale),
         cmocka_unit_test(any_bytes_are_json),
         cmocka_unit_test(no_allocation_once_grown),
+        cmocka_unit_test(lines_are_read_back),
+        cmocka_unit_test(bad_lines_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
