@@ -260,15 +260,21 @@ $(OUT)/headers/%.ok: %.h $(BUILT_BY)
 
 # ---- install -----------------------------------------------------------------------------------
 
-## install: headers, libraries, command and trireme.pc below DESTDIR and PREFIX (/usr/local)
+# Written by the command itself, out of the tables that its options are read with.
+$(OUT)/trireme.1: $(BIN)
+	$(call say,MAN,$@)
+	$(Q)$(BIN) help man >$@
+
+## install: headers, libraries, command, manual page and trireme.pc below DESTDIR and PREFIX (/usr/local)
 .PHONY: install
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/trireme $(DESTDIR)$(LIBDIR)/pkgconfig
+install: all $(if $(CLI_SRC),$(OUT)/trireme.1)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/include/trireme $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/trireme
 	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)
 	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)
 	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/libtrireme.so
 	$(if $(CLI_SRC),install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin)
+	$(if $(CLI_SRC),install -m 644 $(OUT)/trireme.1 $(DESTDIR)$(PREFIX)/share/man/man1)
 	$(call pc_file,$(PREFIX),$(LIBDIR)) >$(DESTDIR)$(LIBDIR)/pkgconfig/trireme.pc
 
 ## clean: remove what was built

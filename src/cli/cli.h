@@ -60,6 +60,10 @@ trm_status cli_verb_run(const cli_verb *v, int argc, char **argv);
 void cli_verb_help(const cli_verb *v, trm_str *out);
 /* The verb that the first words name, and how many words that are; NULL: none. */
 const cli_verb *cli_verb_find(int argc, char **argv, int *words);
+/* What stands for an option's value in a text. */
+const char *cli_option_value(const cli_option *o, char *buf, size_t cap);
+/* The manual page, for man. */
+void cli_manual(trm_str *out);
 void cli_overview(trm_str *out);
 /* The verbs whose names begin with these words, "data" or "data import"; false: none does. */
 bool cli_group_help(int words, char **word, trm_str *out);

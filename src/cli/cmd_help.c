@@ -53,6 +53,8 @@ static trm_status run(const cli_call *call) {
         cli_overview(&text);
     else if (strcmp(call->arg[0], "job") == 0)
         trm_job_reference(&text);
+    else if (strcmp(call->arg[0], "man") == 0)
+        cli_manual(&text);
     else if (v)
         cli_verb_help(v, &text);
     else if (!cli_group_help(call->args, call->arg, &text))
@@ -65,8 +67,8 @@ static trm_status run(const cli_call *call) {
 
 const cli_verb cli_help = {
     .name = "help",
-    .args = "[VERB|job]",
-    .about = "explains a verb, or the keys of a job file",
+    .args = "[VERB|job|man]",
+    .about = "explains a verb, or the keys of a job file; man: all of it as a manual page",
     .max_args = 3,
     .run = run,
 };

@@ -55,8 +55,7 @@ static void choices_text(const cli_option *o, char *buf, size_t cap) {
         n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? "|" : "", o->choices[i]);
 }
 
-/* What stands for the value in a text. */
-static const char *value_text(const cli_option *o, char *buf, size_t cap) {
+const char *cli_option_value(const cli_option *o, char *buf, size_t cap) {
     if (o->kind != CLI_CHOICE) return o->value;
     choices_text(o, buf, cap);
     return buf;
@@ -105,7 +104,7 @@ typedef struct parser {
 
 static trm_status no_value(const cli_option *o) {
     char all[128];
-    const char *value = value_text(o, all, sizeof all);
+    const char *value = cli_option_value(o, all, sizeof all);
     return trm_fail(TRM_USAGE, "--%s needs a value: --%s %s", o->name, o->name, value);
 }
 
@@ -177,7 +176,7 @@ static trm_status check_complete(const parser *p) {
         char all[128];
         if (o->required && !p->given[o - p->verb->options])
             return trm_fail(TRM_USAGE, "'trireme %s' needs --%s %s", p->verb->name, o->name,
-                            value_text(o, all, sizeof all));
+                            cli_option_value(o, all, sizeof all));
     }
     return TRM_OK;
 }
@@ -231,7 +230,7 @@ trm_status cli_verb_run(const cli_verb *v, int argc, char **argv) {
 
 static void option_head(const cli_option *o, char *buf, size_t cap) {
     char all[128];
-    const char *value = value_text(o, all, sizeof all);
+    const char *value = cli_option_value(o, all, sizeof all);
     if (o->kind == CLI_FLAG)
         snprintf(buf, cap, "--%s", o->name);
     else
