@@ -78,4 +78,56 @@ typedef struct trm_images_spec {
 } trm_images_spec;
 TRM_API trm_status trm_import_images(const trm_images_spec *spec, const char *out, trm_made *made);
 
+/* ---- data sets out of data sets -------------------------------------------------------- */
+
+/* Files whose rows are copied, one file behind the other: of every data set with as many rows as the inputs, in the type that it is
+ * stored in, attributes too.  Data sets without rows (`label_names`) come from the first file. */
+typedef struct trm_set_spec {
+    const char *const *files;       /* names, patterns, lists */
+    int n_files;
+    const char *input;              /* the data set that says how many rows there are; NULL: found by common names */
+    const char *const *only;        /* no data sets but the inputs and these; n_only 0: all */
+    int n_only;
+    size_t memory;                  /* bytes for rows that are put in order; 0: a quarter of what is free, 1 GiB at most */
+    trm_tell tell;                  /* rows */
+} trm_set_spec;
+
+#define TRM_MOST_PARTS 16
+typedef enum trm_split_rows {
+    TRM_SPLIT_KEPT,                 /* the first rows, the next ones, ... */
+    TRM_SPLIT_DRAWN,                /* at random, in the order of the file */
+    TRM_SPLIT_STRATIFIED,           /* likewise, every class cut alike */
+} trm_split_rows;
+typedef struct trm_split_part {
+    double fraction;                /* of all rows; used where rows is 0 */
+    int64_t rows;
+    const char *out;
+} trm_split_part;
+/* made: one for each part. */
+TRM_API trm_status trm_split(const trm_set_spec *spec, trm_split_rows how, const char *target, uint64_t seed, const trm_split_part *part,
+                             int n_parts, trm_made *made);
+/* All rows, in random order. */
+TRM_API trm_status trm_shuffle_rows(const trm_set_spec *spec, uint64_t seed, const char *out, trm_made *made);
+
+/* The same rows, stored in another way. */
+typedef struct trm_repack_spec {
+    int64_t chunk_rows;             /* rows of the inputs in a chunk; other data sets get chunks of about as many bytes; -1: as many as make
+                                       256 KiB, 0: no chunks */
+    int deflate;                    /* level of gzip, 0: none; needs chunks */
+    bool shuffle;                   /* bytes of equal weight lie together before they are packed; needs deflate */
+} trm_repack_spec;
+typedef struct trm_repack_gain {
+    int64_t bytes_before, bytes_after;  /* of all files */
+    double before, after;           /* inputs per second in random order, without a cache; 0: not read, as their shape is none that a job takes */
+    int64_t chunk_rows;             /* as chosen */
+} trm_repack_gain;
+TRM_API trm_status trm_repack(const trm_set_spec *spec, const trm_repack_spec *how, const char *out, trm_made *made, trm_repack_gain *gain);
+
+/* ---- numbers about a data set ---------------------------------------------------------- */
+
+/* Samples of each class, freed by the caller; *classes is 0 where targets are no classes. */
+TRM_API trm_status trm_class_counts(trm_dataset *d, int64_t **count, int64_t *classes);
+/* -> mean, std, min, max f64 (C), count i64, and where classes > 0 class_count i64 (K): what data.stats of a job reads. */
+TRM_API trm_status trm_stats_write(const trm_data_stats *s, const int64_t *class_count, int64_t classes, const char *out);
+
 #endif

@@ -29,8 +29,11 @@ typedef struct check_settings {
     const char *input, *target;
     int64_t classes, window;
     bool floats, untrusted;
+    int layout;
     cli_list set;
 } check_settings;
+
+static const char *const layouts[] = {"chw", "hwc", NULL};
 
 static void say_good(const char *name, const trm_data_info *d) {
     trm_str text = {0};
@@ -74,6 +77,7 @@ static trm_status check_fit(const char *path, bool job, const check_settings *s)
                          : s->classes   ? "classes"
                          : s->window    ? "window"
                          : s->floats    ? "float-target"
+                         : s->layout    ? "layout"
                          : s->untrusted ? "untrusted"
                                         : NULL;
     if (!job) return s->set.n > 0 ? has_no_use(path, "set", "a job file (.yaml or .yml)") : TRM_OK;
@@ -83,28 +87,13 @@ static trm_status check_fit(const char *path, bool job, const check_settings *s)
     return TRM_USAGE;
 }
 
-static bool is_job(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
-}
-
-/* Hints speak of a job's keys: here they are options. */
-static void hint_options(void) {
-    static const char *const word[][2] = {
-        {"`data.input: ", "`--input "},    {"`data.target: ", "`--target "},
-        {"`data.window: ", "`--window "},  {"`data.window`", "`--window`"},
-        {"`data.classes`", "`--classes`"}, {"`data.target_type: float`", "`--float-target`"}};
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
-        const char *hint = trm_error_hint(), *at = strstr(hint, word[i][0]);
-        if (at) trm_hint("%.*s%s%s", (int)(at - hint), hint, word[i][1], at + strlen(word[i][0]));
-    }
-}
-
 static trm_status run_check(const cli_call *call) {
     const check_settings *s = call->set;
     ui_begin(false);
-    TRM_TRY(check_fit(call->arg[0], is_job(call->arg[0]), s));
-    if (is_job(call->arg[0])) return check_job(call->arg[0], s);
+    if (job_is_name(call->arg[0]) && call->args > 1)
+        return trm_fail(TRM_USAGE, "'%.60s' stands behind a job file; allowed is one job", call->arg[1]);
+    TRM_TRY(check_fit(call->arg[0], job_is_name(call->arg[0]), s));
+    if (job_is_name(call->arg[0])) return check_job(call->arg[0], s);
     trm_data_spec spec = {.files = (const char *const *)call->arg,
                           .n_files = call->args,
                           .input = s->input,
@@ -112,9 +101,10 @@ static trm_status run_check(const cli_call *call) {
                           .window = s->window,
                           .classes = s->classes,
                           .float_target = s->floats,
+                          .hwc = s->layout == 1,
                           .untrusted = s->untrusted};
     trm_status status = check_set(call->arg[0], &spec);
-    if (status != TRM_OK) hint_options();
+    if (status != TRM_OK) job_hint_options();
     return status;
 }
 
@@ -147,6 +137,11 @@ static const cli_option check_options[] = {
      .kind = CLI_FLAG,
      .at = offsetof(check_settings, floats),
      .about = "targets are numbers to regress, not classes"},
+    {.name = "layout",
+     .kind = CLI_CHOICE,
+     .at = offsetof(check_settings, layout),
+     .about = "images are stored (N,C,H,W) or (N,H,W,C) (chw)",
+     .choices = layouts},
     {.name = "untrusted",
      .kind = CLI_FLAG,
      .at = offsetof(check_settings, untrusted),
@@ -161,10 +156,10 @@ static const cli_option check_options[] = {
 
 const cli_verb cli_data_check = {
     .name = "data check",
-    .args = "FILE|JOB",
+    .args = "FILE...|JOB",
     .about = "reads every byte of a data set and checks it",
     .min_args = 1,
-    .max_args = 1,
+    .max_args = -1,
     .options = check_options,
     .size = sizeof(check_settings),
     .run = run_check,

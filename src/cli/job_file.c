@@ -1,6 +1,7 @@
 /* job_file: reading a job for one process or for all ranks. */
 #include "job_file.h"
 
+#include <string.h>
 #include <trireme/launch.h>
 
 #define JOB_LIMIT ((size_t)16 << 20)
@@ -40,4 +41,22 @@ trm_status job_read_ranks(trm_comm *c, const char *path, const cli_list *set, tr
     if (status == TRM_OK) status = parse(path, text, n, set, out);
     trm_free(text);
     return trm_comm_agree(c, status);
+}
+
+/* ---- where a job or a data file may stand ---- */
+
+bool job_is_name(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+void job_hint_options(void) {
+    static const char *const word[][2] = {
+        {"`data.input: ", "`--input "},    {"`data.target: ", "`--target "},
+        {"`data.window: ", "`--window "},  {"`data.window`", "`--window`"},
+        {"`data.classes`", "`--classes`"}, {"`data.target_type: float`", "`--float-target`"}};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        const char *hint = trm_error_hint(), *at = strstr(hint, word[i][0]);
+        if (at) trm_hint("%.*s%s%s", (int)(at - hint), hint, word[i][1], at + strlen(word[i][0]));
+    }
 }

@@ -2,7 +2,8 @@
  *
  *   source.c   bytes of a file, packed or not              csv.c      records of fields
  *   names.c    texts as numbers                            bpe.c      texts as tokens of a vocabulary
- *   import_*.c other formats -> HDF5
+ *   import_*.c other formats -> HDF5                       rows.c     copies rows as they are stored
+ *   split.c, repack.c, stats.c   data sets out of data sets, and numbers about them
  */
 #ifndef TRIREME_MAKE_IMPL_H
 #define TRIREME_MAKE_IMPL_H
@@ -80,6 +81,30 @@ typedef trm_status (*trm_bpe_put)(void *ctx, const int32_t *token, size_t n);
 trm_status trm_bpe_encode(trm_bpe *b, const char *text, size_t n, bool last, trm_bpe_put put, void *ctx, size_t *used);
 /* How many bytes are whole characters; false: behind them is what is none. */
 bool trm_utf8_whole(const char *text, size_t n, size_t *whole);
+
+/* ---- rows.c: rows of all data sets of some files, copied as they are stored --------------- */
+
+typedef struct trm_rowset {
+    const trm_set_spec *spec;
+    trm_paths paths;
+    int64_t *start;                 /* of each file's rows; one more than files */
+    char *input;                    /* its length is the number of rows */
+    trm_h5_facts facts;             /* of the inputs in the first file */
+    trm_names sets, whole;          /* data sets with rows, and those that are copied as they are */
+    trm_h5 *open;                   /* one file at a time */
+    int open_at;
+} trm_rowset;
+/* Close it even where this fails. */
+trm_status trm_rowset_open(const trm_set_spec *spec, trm_rowset *r);
+void trm_rowset_close(trm_rowset *r);
+static inline int64_t trm_rowset_count(const trm_rowset *r) { return r->start[r->paths.n]; }
+/* USAGE sentence where `out` cannot be written or is one of the files. */
+trm_status trm_rowset_apart(const trm_rowset *r, const char *out);
+/* The classes of all rows, freed by the caller. */
+trm_status trm_rowset_labels(trm_rowset *r, const char *target, int64_t **out);
+/* Rows pick[0..n), any order, no matter how often (NULL: the first n), of every data set. how NULL: contiguous. */
+trm_status trm_rowset_copy(trm_rowset *r, trm_h5_file *to, const int64_t *pick, int64_t n, const trm_h5_store *how);
+void trm_rowset_made(const trm_rowset *r, int64_t n, trm_made *made);
 
 static inline void trm_tell_now(const trm_tell *t, int64_t done, int64_t all) {
     if (t && t->fn) t->fn(t->ctx, done, all);
