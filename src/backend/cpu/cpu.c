@@ -63,9 +63,9 @@ static trm_status cpu_open(trm_device *d) {
         return status;
     }
     char library[32];
-    snprintf(d->about, sizeof d->about, "float32, %s, %s, %d thread%s",
-             trm_cpu_onednn_version(library, sizeof library), cpu->k->isa, d->threads,
-             d->threads == 1 ? "" : "s");
+    snprintf(d->about, sizeof d->about, "float32, %s%s, %s, %d thread%s",
+             trm_cpu_onednn_version(library, sizeof library), trm_dnn_has_bf16() ? " (bfloat16 too)" : "",
+             cpu->k->isa, d->threads, d->threads == 1 ? "" : "s");
     return TRM_OK;
 }
 
