@@ -130,8 +130,10 @@ typedef struct trm_data_stats {
 } trm_data_stats;
 /* What has a mean of its own: the channels of an image, the last dimension of a vector or a sequence. */
 static inline int64_t trm_data_channels(const trm_shape *x) { return x->dim[x->rank == 3 ? 0 : x->rank - 1]; }
-/* Reads all rows, without transforms.  The same on any rank and from any layout of the file. */
-TRM_API trm_status trm_dataset_stats(trm_dataset *d, trm_data_stats *out);
+/* Is told now and then how many rows are read; a fault ends the reading. */
+typedef trm_status (*trm_stats_fn)(void *ctx, int64_t done, int64_t rows);
+/* Reads all rows, without transforms.  The same on any rank and from any layout of the file.  tell may be NULL. */
+TRM_API trm_status trm_dataset_stats(trm_dataset *d, trm_stats_fn tell, void *ctx, trm_data_stats *out);
 /* From an HDF5 file with mean, std, min, max of one length. */
 TRM_API trm_status trm_data_stats_read(const char *path, trm_data_stats *out);
 TRM_API void trm_data_stats_free(trm_data_stats *s);

@@ -22,7 +22,11 @@ static trm_status check_folder(const char *path) {
     trm_str folder = {0};
     if (!slash) return TRM_OK;
     trm_str_addn(&folder, path, slash == path ? 1 : (size_t)(slash - path));
-    bool there = !folder.failed && stat(folder.p, &st) == 0 && S_ISDIR(st.st_mode);
+    if (folder.failed) {
+        trm_str_free(&folder);
+        return TRM_MEMORY;
+    }
+    bool there = stat(folder.p, &st) == 0 && S_ISDIR(st.st_mode);
     trm_status status =
         there ? TRM_OK : trm_fail(TRM_USAGE, "cannot write %s: %s is no folder", path, trm_str_get(&folder));
     trm_str_free(&folder);

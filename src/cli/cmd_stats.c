@@ -65,7 +65,7 @@ static trm_status count(const trm_data_spec *spec, numbers *s) {
     trm_dataset *d = NULL;
     TRM_TRY(trm_dataset_open(spec, &d));
     s->samples = trm_dataset_info(d)->samples;
-    trm_status status = trm_dataset_stats(d, &s->of);
+    trm_status status = trm_dataset_stats(d, NULL, NULL, &s->of);
     if (status == TRM_OK) status = trm_class_counts(d, &s->class_count, &s->classes);
     trm_dataset_close(d);
     return status;

@@ -415,9 +415,18 @@ static trm_status check_images(const trm_dataset *d, const char *list) {
                     trm_dtype_name(info->x_type), list);
 }
 
+/* Targets that are images too would have to go the same way. */
+static void warn_of_targets(const trm_dataset *d) {
+    char shape[80];
+    if (!d->has_y || d->info.y.rank < 2) return;
+    trm_log(TRM_LOG_WARN, "'%s' is transformed, its targets of shape %s stay as they are stored", d->x.name,
+            trm_shape_text(&d->info.y, shape, sizeof shape));
+}
+
 static trm_status plan_augment(trm_dataset *d, trm_augment *c, const trm_transform *fixed, int n_fixed,
                                const trm_transform *random, int n_random) {
     TRM_TRY(check_images(d, n_fixed > 0 ? "data.transform" : "data.augment"));
+    warn_of_targets(d);
     c->info = d->info;
     c->last_move = -1;
     c->raw = c->most = (size_t)d->info.x_stride;

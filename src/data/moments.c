@@ -9,16 +9,15 @@
 
 #define PIECE 65536 /* elements that are looked at together */
 
-/* Where the elements of a channel lie in a row. */
+/* Where the elements of a channel lie in a row: n of them, `step` from each other; the next channel begins `next` later. */
 typedef struct lie {
-    int64_t channels, run, runs; /* `runs` pieces of `run` elements ... */
-    int64_t step, apart;         /* ... `apart` from each other; the next channel begins `step` later */
+    int64_t channels, n, step, next;
 } lie;
 
 static lie lie_of(const trm_data_info *info) {
-    int64_t count = trm_shape_count(&info->x), channels = trm_data_channels(&info->x);
-    if (info->x_hwc || info->x.rank < 3) return (lie){channels, 1, count / channels, 1, channels};
-    return (lie){channels, count / channels, 1, count / channels, 0};
+    int64_t channels = trm_data_channels(&info->x), n = trm_shape_count(&info->x) / channels;
+    bool last = info->x_hwc || info->x.rank != 3;
+    return last ? (lie){channels, n, channels, 1} : (lie){channels, n, 1, n};
 }
 
 /* Sums of one channel. */
@@ -36,53 +35,65 @@ static void join(sums *a, const sums *b) {
     a->max = fmax(a->max, b->max);
 }
 
-static void see_mean(sums *s, double v) {
-    s->n++;
-    s->mean += v;
-    if (v < s->min) s->min = v;
-    if (v > s->max) s->max = v;
-}
-static void see_square(sums *s, double v) { s->m2 += (v - s->mean) * (v - s->mean); }
-
-static void visit(const lie *l, const double *row, int64_t rows, int64_t elems,
-                  void (*see)(sums *s, double v), sums *s) {
+/* The elements of one channel in a piece of rows, around their own mean. */
+static sums sum_channel(const lie *l, const double *values, int64_t rows, int64_t elems) {
+    sums s = {.n = (double)(rows * l->n), .min = INFINITY, .max = -INFINITY};
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < l->runs; k++)
-            for (int64_t i = 0; i < l->run; i++) see(s, row[r * elems + k * l->apart + i]);
+        for (int64_t i = 0; i < l->n; i++) {
+            double v = values[r * elems + i * l->step];
+            s.mean += v;
+            if (v < s.min) s.min = v;
+            if (v > s.max) s.max = v;
+        }
+    s.mean /= s.n;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < l->n; i++) {
+            double apart = values[r * elems + i * l->step] - s.mean;
+            s.m2 += apart * apart;
+        }
+    return s;
 }
 
 static void add_piece(const lie *l, const double *values, int64_t rows, int64_t elems, sums *all) {
     for (int64_t c = 0; c < l->channels; c++) {
-        sums s = {.min = INFINITY, .max = -INFINITY};
-        visit(l, values + c * l->step, rows, elems, see_mean, &s);
-        s.mean /= s.n;
-        visit(l, values + c * l->step, rows, elems, see_square, &s);
+        sums s = sum_channel(l, values + c * l->next, rows, elems);
         join(&all[c], &s);
     }
 }
 
-static trm_status sum_rows(trm_dataset *d, const lie *l, char *raw, double *values, int64_t step, sums *all) {
+/* Memory for a piece of `step` rows, and who is told how far it is. */
+typedef struct work {
+    lie l;
+    char *raw;
+    double *values;
+    int64_t step;
+    trm_stats_fn tell;
+    void *ctx;
+} work;
+
+static trm_status sum_rows(trm_dataset *d, const work *w, sums *all) {
     int64_t rows = trm_rows(&d->x), elems = d->x.row_elems;
     for (int64_t at = 0, n, bad; at < rows; at += bad + n) {
-        n = trm_good_rows(d, at, trm_min64(step, rows - at), &bad);
+        n = trm_good_rows(d, at, trm_min64(w->step, rows - at), &bad);
         if (n == 0) continue;
-        TRM_TRY(trm_column_rows(d, &d->x, at + bad, n, raw));
-        TRM_TRY(trm_check_x_rows(d, at + bad, raw, n));
-        trm_convert_f64(raw, d->x.type, n * elems, values);
-        add_piece(l, values, n, elems, all);
+        TRM_TRY(trm_column_rows(d, &d->x, at + bad, n, w->raw));
+        TRM_TRY(trm_check_x_rows(d, at + bad, w->raw, n));
+        trm_convert_f64(w->raw, d->x.type, n * elems, w->values);
+        add_piece(&w->l, w->values, n, elems, all);
+        if (w->tell) TRM_TRY(w->tell(w->ctx, at + bad + n, rows));
     }
     return TRM_OK;
 }
 
-static trm_status sum_all(trm_dataset *d, const lie *l, sums *all) {
-    int64_t step = trm_max64(PIECE / d->x.row_elems, 1);
-    char *raw = trm_alloc_array((size_t)step, trm_row_bytes(&d->x), "looking at the data");
-    double *values = trm_alloc_array((size_t)(step * d->x.row_elems), sizeof *values, "looking at the data");
-    trm_status s = raw && values ? TRM_OK : TRM_MEMORY;
-    for (int64_t c = 0; c < l->channels; c++) all[c] = (sums){.min = INFINITY, .max = -INFINITY};
-    if (s == TRM_OK) s = sum_rows(d, l, raw, values, step, all);
-    trm_free(raw);
-    trm_free(values);
+static trm_status sum_all(trm_dataset *d, work *w, sums *all) {
+    w->step = trm_max64(PIECE / d->x.row_elems, 1);
+    w->raw = trm_alloc_array((size_t)w->step, trm_row_bytes(&d->x), "looking at the data");
+    w->values = trm_alloc_array((size_t)(w->step * d->x.row_elems), sizeof *w->values, "looking at the data");
+    trm_status s = w->raw && w->values ? TRM_OK : TRM_MEMORY;
+    for (int64_t c = 0; c < w->l.channels; c++) all[c] = (sums){.min = INFINITY, .max = -INFINITY};
+    if (s == TRM_OK) s = sum_rows(d, w, all);
+    trm_free(w->raw);
+    trm_free(w->values);
     return s;
 }
 
@@ -108,15 +119,16 @@ void trm_data_stats_free(trm_data_stats *s) {
     *s = (trm_data_stats){0};
 }
 
-trm_status trm_dataset_stats(trm_dataset *d, trm_data_stats *out) {
-    lie l = lie_of(&d->info);
+trm_status trm_dataset_stats(trm_dataset *d, trm_stats_fn tell, void *ctx, trm_data_stats *out) {
+    work w = {.l = lie_of(&d->info), .tell = tell, .ctx = ctx};
+    int64_t channels = w.l.channels;
     if (d->info.kind != TRM_DATA_SAMPLES)
         return trm_fail(TRM_DATA, "%s: '%s' holds tokens, which have no mean", d->file[0].path, d->x.name);
-    sums *all = trm_alloc_array((size_t)l.channels, sizeof *all, "statistics");
+    sums *all = trm_alloc_array((size_t)channels, sizeof *all, "statistics");
     if (!all) return TRM_MEMORY;
-    trm_status s = sum_all(d, &l, all);
-    if (s == TRM_OK) s = make_stats(l.channels, out);
-    for (int64_t c = 0; c < l.channels && s == TRM_OK; c++) {
+    trm_status s = sum_all(d, &w, all);
+    if (s == TRM_OK) s = make_stats(channels, out);
+    for (int64_t c = 0; c < channels && s == TRM_OK; c++) {
         out->count = (int64_t)all[c].n;
         out->mean[c] = all[c].mean;
         out->std[c] = sqrt(all[c].m2 / all[c].n);

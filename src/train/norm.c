@@ -9,6 +9,8 @@
 #include "checkpoint_impl.h"
 #include "run_impl.h"
 
+#define TELL_EVERY_S 30
+
 /* x = (raw - mean) / std */
 typedef struct norm {
     int n;
@@ -66,11 +68,37 @@ static trm_status from_file(const trm_job *j, const trm_data_info *d, norm *out)
     return status;
 }
 
-static trm_status from_data(const trm_job *j, trm_dataset *train, norm *out) {
+/* Rank 0 reads the training set, which may take longer than any wait may last: the others hear of it now and then. */
+typedef struct reading {
+    trm_engine *engine;
+    double told;
+} reading;
+
+static trm_status tell(void *ctx, int64_t done, int64_t rows) {
+    reading *r = ctx;
+    int more = 1;
+    if (trm_now() - r->told < TELL_EVERY_S) return TRM_OK;
+    r->told = trm_now();
+    trm_run_say(r->engine, "data.stats: %lld %% of the training set is read", (long long)(100 * done / rows));
+    return trm_comm_bcast(r->engine->comm, &more, sizeof more, 0);
+}
+
+static trm_status take_stats(trm_engine *e, norm *out) {
+    reading r = {e, trm_now()};
     trm_data_stats s = {0};
-    TRM_TRY(trm_dataset_stats(train, &s));
-    trm_status status = from_stats(j, &s, out);
+    TRM_TRY(trm_dataset_stats(e->train, tell, &r, &s));
+    trm_status status = from_stats(e->job, &s, out);
     trm_data_stats_free(&s);
+    return status;
+}
+
+/* Collective; rank 0 gets the numbers, or has the fault. */
+static trm_status from_data(trm_engine *e, norm *out) {
+    int more = e->rank != 0;
+    trm_status status = e->rank == 0 ? take_stats(e, out) : TRM_OK;
+    if (status == TRM_COMM) return status;
+    do TRM_TRY(trm_comm_bcast(e->comm, &more, sizeof more, 0));
+    while (more);
     return status;
 }
 
@@ -137,11 +165,17 @@ static void say_norm(const trm_engine *e, const norm *x) {
                     x->n, x->mean[0], x->std[0]);
 }
 
-/* Rank 0's part. */
-static trm_status find_norm(trm_engine *e, const char *weights, norm *out) {
+/* Rank 0's part, where one rank is enough. */
+static trm_status look_up(trm_engine *e, const char *weights, norm *out) {
+    if (e->rank != 0) return TRM_OK;
     if (!trm_job_stats_auto(e->job)) return from_file(e->job, trm_engine_data(e), out);
-    if (weights) return from_checkpoint(weights, out);
-    return e->opt->resume ? from_resumed(e, out) : from_data(e->job, e->train, out);
+    return weights ? from_checkpoint(weights, out) : from_resumed(e, out);
+}
+
+/* Rank 0 gets the numbers; a fault is agreed.  Collective. */
+static trm_status find_norm(trm_engine *e, const char *weights, norm *out) {
+    bool fresh = trm_job_stats_auto(e->job) && !weights && !e->opt->resume;
+    return trm_root_says(e->comm, fresh ? from_data(e, out) : look_up(e, weights, out));
 }
 
 /* Rank 0's numbers to all.  Collective. */
@@ -171,7 +205,7 @@ static trm_status settle(trm_engine *e, norm *x) {
 trm_status trm_engine_settle(trm_engine *e, const char *weights) {
     norm x = {0};
     if (!e->job->data.stats) return TRM_OK;
-    trm_status status = trm_root_says(e->comm, e->rank == 0 ? find_norm(e, weights, &x) : TRM_OK);
+    trm_status status = find_norm(e, weights, &x);
     if (status == TRM_OK) status = spread_norm(e, &x);
     if (status == TRM_OK) say_norm(e, &x);
     if (status == TRM_OK) status = trm_comm_agree(e->comm, settle(e, &x));

@@ -144,6 +144,17 @@ losses limits 0 --set data.min=0 --set data.max=255
 cmp -s range limits
 ok $? "data.min and data.max say the same"
 
+trireme data stats train.h5 --out measured.h5 >out
+is $? 0 "data stats writes a file of statistics"
+losses file 0 --set data.stats=measured.h5
+cmp -s s1 file
+ok $? "which gives what auto gives, to the bit"
+on 0 check net.yaml --set data.stats=measured.h5
+is "$rc" 0 "check looks at it" || cat err
+on 0 check net.yaml --set data.stats=train.h5
+is "$rc" 2 "and refuses one that has no statistics"
+has err "train.h5: .*'?mean'?" "with a sentence"
+
 # ---- targets ----
 
 if [ -n "$python" ]; then

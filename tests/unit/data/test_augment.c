@@ -497,6 +497,29 @@ static void refuses_what_does_not_fit(void **state) {
     refuse(words, &crop, true, "'data' is int16, but data.augment is for uint8 and float32", "");
 }
 
+/* Targets that are images themselves stay where they are, and that is said. */
+static void warns_of_targets_that_stay(void **state) {
+    (void)state;
+    trm_transform flip = FLIP(false);
+    const char *path = support_path("masks.h5");
+    trm_h5_file *f = NULL;
+    trm_shape x = trm_shape_of(4, 2, 1, 3, 4), y = trm_shape_of(3, 2, 3, 4);
+    static const unsigned char zeros[24];
+    static const float mask[24];
+    assert_ok(trm_h5_create(path, &f));
+    assert_ok(trm_h5_write(f, "data", TRM_U8, &x, zeros));
+    assert_ok(trm_h5_write(f, "label", TRM_F32, &y, mask));
+    assert_ok(trm_h5_close(f));
+    trm_data_spec spec = {.files = &path, .n_files = 1, .float_target = true};
+    trm_dataset *d = NULL;
+    assert_ok(trm_dataset_open(&spec, &d));
+    support_log_start();
+    assert_ok(trm_dataset_transform(d, NULL, 0, &flip, 1));
+    assert_int_equal(support_log.warnings, 1);
+    assert_non_null(strstr(support_log.last, "'data' is transformed, its targets of shape (3,4) stay"));
+    trm_dataset_close(d);
+}
+
 /* The plan says nothing of transforms, and the fingerprint is that of what is stored. */
 static void are_no_part_of_the_data(void **state) {
     (void)state;
@@ -520,7 +543,7 @@ int main(void) {
         cmocka_unit_test(equals_slow_code),        cmocka_unit_test(bytes_are_rounded),
         cmocka_unit_test(is_equal_on_any_ranks),   cmocka_unit_test(a_slot_takes_no_memory),
         cmocka_unit_test(survives_failing_memory), cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(are_no_part_of_the_data),
+        cmocka_unit_test(are_no_part_of_the_data), cmocka_unit_test(warns_of_targets_that_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -397,10 +397,78 @@ static void bad_arrays(void **state) {
     assert_int_equal(access(out, F_OK), -1);
 }
 
+/* ---- memory ---- */
+
+static char table_path[512], array_path[512], text_path[512], vocabulary_path[512], merges_path[512];
+
+static trm_status op_csv(void) {
+    trm_made made;
+    const char *path = table_path, *target = "kind";
+    trm_csv_spec spec = {.files = &path, .n_files = 1, .target = &target, .n_target = 1, .classes = true};
+    return trm_import_csv(&spec, out, &made);
+}
+
+static trm_status op_npy(void) {
+    trm_made made;
+    return trm_import_npy(array_path, NULL, false, NULL, out, &made);
+}
+
+static trm_status op_bpe(void) {
+    trm_made made;
+    const char *path = text_path;
+    trm_bpe_spec spec = {.vocabulary = vocabulary_path, .merges = merges_path, .files = &path, .n_files = 1};
+    return trm_import_bpe(&spec, out, &made);
+}
+
+static const char *set_path;
+
+static trm_status op_split(void) {
+    trm_made made[2];
+    trm_split_part part[] = {{.fraction = 0.5, .out = out}};
+    return trm_split(&(trm_set_spec){.files = &set_path, .n_files = 1}, TRM_SPLIT_STRATIFIED, NULL, 1, part,
+                     1, made);
+}
+
+static trm_status op_shuffle(void) {
+    trm_made made;
+    return trm_shuffle_rows(&(trm_set_spec){.files = &set_path, .n_files = 1, .memory = 600}, 1, out, &made);
+}
+
+static void memory_may_fail(void **state) {
+    (void)state;
+    static trm_status (*const ops[])(void) = {op_csv, op_npy, op_bpe, op_split, op_shuffle};
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    char set[512];
+    snprintf(table_path, sizeof table_path, "%s", support_file("t.csv", "a,kind\n1,x\n2,y\n3,x\n"));
+    snprintf(array_path, sizeof array_path, "%s", npy("m.npy", HEAD("'<f4'", "True", "(2, 3)"), x, sizeof x));
+    snprintf(text_path, sizeof text_path, "%s", support_file("t.txt", "aab aab"));
+    snprintf(vocabulary_path, sizeof vocabulary_path, "%s",
+             support_file("v.json", "{\"a\":0,\"b\":1,\"aa\":2,\"\\u0120\":3}"));
+    snprintf(merges_path, sizeof merges_path, "%s", support_file("m.txt", "a a\n"));
+    snprintf(set, sizeof set, "%s", support_set("set.h5", 50, 8));
+    set_path = set;
+    for (size_t i = 0; i < SUPPORT_COUNT(ops); i++) {
+        uint64_t live = trm_mem_count().live_bytes;
+        for (uint64_t n = 1;; n++) {
+            unlink(out);
+            trm_mem_fail_after(n);
+            trm_status s = ops[i]();
+            trm_mem_fail_after(0);
+            assert_int_equal(trm_mem_count().live_bytes, live);
+            if (s == TRM_OK) break;
+            assert_int_equal(s, TRM_MEMORY);
+            assert_int_equal(access(out, F_OK), -1);
+            assert_in_range(n, 1, 2000);
+        }
+        assert_int_equal(access(out, F_OK), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csv_is_read), cmocka_unit_test(csv_files_join), cmocka_unit_test(bad_csv),
-        cmocka_unit_test(cifar),       cmocka_unit_test(arrays),         cmocka_unit_test(bad_arrays),
+        cmocka_unit_test(csv_is_read),     cmocka_unit_test(csv_files_join), cmocka_unit_test(bad_csv),
+        cmocka_unit_test(cifar),           cmocka_unit_test(arrays),         cmocka_unit_test(bad_arrays),
+        cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -37,7 +37,7 @@ static void take_stats(const char *path, bool hwc, trm_data_cache cache, trm_dat
     trm_dataset *d = NULL;
     trm_data_spec spec = {.files = &path, .n_files = 1, .hwc = hwc, .cache = cache};
     assert_ok(trm_dataset_open(&spec, &d));
-    assert_ok(trm_dataset_stats(d, out));
+    assert_ok(trm_dataset_stats(d, NULL, NULL, out));
     trm_dataset_close(d);
 }
 
@@ -119,6 +119,19 @@ static void of_sequences(void **state) {
     trm_data_stats_free(&s);
 }
 
+static int64_t told;
+static trm_status tell(void *ctx, int64_t done, int64_t rows) {
+    (void)ctx;
+    assert_in_range(done, told + 1, rows);
+    told = done;
+    return TRM_OK;
+}
+
+static trm_status no_more(void *ctx, int64_t done, int64_t rows) {
+    (void)ctx, (void)done, (void)rows;
+    return trm_fail(TRM_STOPPED, "that is enough");
+}
+
 /* Vectors have statistics of each of their numbers; rows that are not used do not count. */
 static void of_vectors(void **state) {
     (void)state;
@@ -127,7 +140,10 @@ static void of_vectors(void **state) {
     trm_data_stats s;
     trm_data_spec spec = {.files = &path, .n_files = 1, .first = 10, .count = 20};
     assert_ok(trm_dataset_open(&spec, &d));
-    assert_ok(trm_dataset_stats(d, &s));
+    told = 0;
+    assert_ok(trm_dataset_stats(d, tell, NULL, &s));
+    assert_int_equal(told, 20);
+    assert_fault(trm_dataset_stats(d, no_more, NULL, &s), TRM_STOPPED, "that is enough");
     assert_int_equal(s.channels, 6);
     assert_int_equal(s.count, 20);
     for (int64_t j = 0; j < 6; j++) {
