@@ -362,6 +362,17 @@ static trm_status check_value(const trm_dataset *d, const stage *s) {
                     d->file[0].path, d->x.name, kind_names[s->t.kind], list_name(s), v);
 }
 
+/* Targets that are pictures or sequences too would have to go the same way.  Other sizes and holes move nothing. */
+static trm_status check_target(const trm_dataset *d, const stage *s) {
+    char shape[80];
+    if (!d->has_y || d->info.y.rank < 2 || s->t.kind == TRM_RESIZE || s->t.kind == TRM_ERASE) return TRM_OK;
+    trm_status r = trm_fail(TRM_DATA, "%s: %s of %s would move '%s', but not its targets of shape %s",
+                            d->file[0].path, kind_names[s->t.kind], list_name(s), d->x.name,
+                            trm_shape_text(&d->info.y, shape, sizeof shape));
+    trm_hint("leave it out; `resize` and `erase` move nothing");
+    return r;
+}
+
 static void size_behind(stage *s) {
     s->to_h = s->t.kind == TRM_PAD ? s->h + 2 * s->t.size[0] : moves(s) ? s->t.size[0] : s->h;
     s->to_w = s->t.kind == TRM_PAD ? s->w + 2 * s->t.size[1] : moves(s) ? s->t.size[1] : s->w;
@@ -389,6 +400,7 @@ static trm_status add_stage(const trm_dataset *d, trm_augment *c, const trm_tran
     const trm_shape *x = &c->info.x;
     *s = (stage){.t = *t, .random = random, .number = (uint32_t)number, .h = x->dim[1], .w = x->dim[2]};
     size_behind(s);
+    TRM_TRY(check_target(d, s));
     if (s->t.kind == TRM_CROP || s->t.kind == TRM_CENTER_CROP) TRM_TRY(check_crop(d, s));
     if (s->t.kind == TRM_PAD || s->t.kind == TRM_ERASE) TRM_TRY(check_value(d, s));
     TRM_TRY(grow_most(d, c, s));
@@ -415,18 +427,9 @@ static trm_status check_images(const trm_dataset *d, const char *list) {
                     trm_dtype_name(info->x_type), list);
 }
 
-/* Targets that are images too would have to go the same way. */
-static void warn_of_targets(const trm_dataset *d) {
-    char shape[80];
-    if (!d->has_y || d->info.y.rank < 2) return;
-    trm_log(TRM_LOG_WARN, "'%s' is transformed, its targets of shape %s stay as they are stored", d->x.name,
-            trm_shape_text(&d->info.y, shape, sizeof shape));
-}
-
 static trm_status plan_augment(trm_dataset *d, trm_augment *c, const trm_transform *fixed, int n_fixed,
                                const trm_transform *random, int n_random) {
     TRM_TRY(check_images(d, n_fixed > 0 ? "data.transform" : "data.augment"));
-    warn_of_targets(d);
     c->info = d->info;
     c->last_move = -1;
     c->raw = c->most = (size_t)d->info.x_stride;

@@ -497,10 +497,10 @@ static void refuses_what_does_not_fit(void **state) {
     refuse(words, &crop, true, "'data' is int16, but data.augment is for uint8 and float32", "");
 }
 
-/* Targets that are images themselves stay where they are, and that is said. */
-static void warns_of_targets_that_stay(void **state) {
+/* Targets that are pictures stay where they are: what moves pixels is refused. */
+static void refuses_to_move_beside_targets(void **state) {
     (void)state;
-    trm_transform flip = FLIP(false);
+    trm_transform flip = FLIP(false), hole = ERASE(0.1, 0.2), larger = RESIZE(6, 8, false);
     const char *path = support_path("masks.h5");
     trm_h5_file *f = NULL;
     trm_shape x = trm_shape_of(4, 2, 1, 3, 4), y = trm_shape_of(3, 2, 3, 4);
@@ -513,10 +513,9 @@ static void warns_of_targets_that_stay(void **state) {
     trm_data_spec spec = {.files = &path, .n_files = 1, .float_target = true};
     trm_dataset *d = NULL;
     assert_ok(trm_dataset_open(&spec, &d));
-    support_log_start();
-    assert_ok(trm_dataset_transform(d, NULL, 0, &flip, 1));
-    assert_int_equal(support_log.warnings, 1);
-    assert_non_null(strstr(support_log.last, "'data' is transformed, its targets of shape (3,4) stay"));
+    assert_fault(trm_dataset_transform(d, NULL, 0, &flip, 1), TRM_DATA,
+                 "flip of data.augment would move 'data', but not its targets of shape (3,4)");
+    assert_ok(trm_dataset_transform(d, &larger, 1, &hole, 1));
     trm_dataset_close(d);
 }
 
@@ -543,7 +542,7 @@ int main(void) {
         cmocka_unit_test(equals_slow_code),        cmocka_unit_test(bytes_are_rounded),
         cmocka_unit_test(is_equal_on_any_ranks),   cmocka_unit_test(a_slot_takes_no_memory),
         cmocka_unit_test(survives_failing_memory), cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(are_no_part_of_the_data), cmocka_unit_test(warns_of_targets_that_stay),
+        cmocka_unit_test(are_no_part_of_the_data), cmocka_unit_test(refuses_to_move_beside_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
