@@ -11,9 +11,10 @@
  * bfloat16.  Where the device has it, arguments may lie in memory as bfloat16 (16 bits, uint16_t in C): desc.half names them.  LINEAR
  * and CONV whose factors (X, W and DY, as far as the pass reads them) lie so multiply in bfloat16 and add in float32.
  *
- * Layouts.  n samples lie one after the other.  An image sample (C,H,W) lies as (H,W,C); every
- * other sample lies row-major in its canonical shape.  Parameters have PyTorch's canonical shape
- * and order: linear (out,in), conv2d (out,in/groups,kh,kw), norms (C), embedding (vocab,C).
+ * Layouts.  n samples lie one after the other.  A sample of three or more dimensions has its channels first: an image
+ * (C,H,W) lies as (H,W,C), a volume (C,D,H,W) as (D,H,W,C); every other sample lies row-major in its canonical shape.
+ * Parameters have PyTorch's canonical shape and order: linear (out,in), convolution (out,in/groups,k...), its transpose
+ * (in,out/groups,k...), norms (C), embedding (vocab,C).
  * Everything here is local.
  */
 #ifndef TRIREME_BACKEND_H
@@ -64,7 +65,7 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  * Gradients are sums over samples; nobody divides by a count before UPDATE.
  *
  * LOAD_X        step.x_raw + desc.first samples -> Y.  Float target: y = (raw*scale - mean[c]) / std[c], in one
- *               pass, from desc.raw_type, raw sample order desc.raw_hwc ? (H,W,C) : canonical.  Token target
+ *               pass, from desc.raw_type, raw sample order desc.raw_hwc ? channels last : canonical.  Token target
  *               (desc.out_tokens): int32 ids.
  * LOAD_Y        step.y_raw likewise -> Y: int32 classes/tokens (desc.out_tokens) or float targets.
  * LINEAR_FWD    Y = act(X W^T + [B] + [RES]); rows = n * (in count / last dim).  act GELU*, SILU: PRE receives the
@@ -72,9 +73,11 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  *               in = (...,I) with last dim I, out = (...,O).
  * LINEAR_BWD_X  DX (acc)= DY W.  The backward of LINEAR and CONV ignores desc.act: an ACT_BWD before it has applied it to DY.
  * LINEAR_BWD_W  DW (acc)= DY^T X, [DB] (acc)= column sums of DY
- * CONV_FWD      Y = act(conv(X, W) + [B]), act NONE or RELU.  in (C,H,W), out (O,H',W')
+ * CONV_FWD      Y = act(conv(X, W) + [B]), act NONE or RELU.  in (C,H,W), out (O,H',W'), or (C,D,H,W) and (O,D',H',W').
+ *               desc.transposed: the transpose of the convolution that goes from out to in; W (C,O/groups,k...)
  * CONV_BWD_X    DX (acc)= ...;  CONV_BWD_W  DW, [DB] (acc)= ...
- * POOL_FWD      Y, SAVED <- X;  POOL_BWD  DX (acc) <- DY, SAVED, (X, Y are also bound)
+ * POOL_FWD      Y, SAVED <- X, an image or volume;  POOL_BWD  DX (acc) <- DY, SAVED, (X, Y are also bound).  desc.adaptive: output i of
+ *               an axis sees inputs floor(i in/out) to ceil((i+1) in/out) - 1, and kernel, stride and pad are not read
  * BN_STATS      STAT <- X: 2C+1 doubles: sums, sums of squares, count of rows
  * BN_APPLY      Y = act(w * (x-mean)/sqrt(var+eps) + b + [RES]), act NONE or RELU; train: mean and biased variance from
  *               STAT (after its reduction); else from RUN_MEAN, RUN_VAR: C device floats
@@ -86,17 +89,17 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  * LN_FWD        Y = layer norm of X over the last dim, [W], [B]; SAVED keeps mean and 1/sd per row
  * LN_BWD        DX (acc), [DW], [DB] <- DY, X, W, SAVED.  desc.accumulate is for DX, desc.accumulate_w for DW, DB.
  * GN_FWD        Y = group norm of X: channels in desc.groups groups, each normalised over its pixels and channels of one sample; [W], [B]
- *               per channel; SAVED keeps mean and 1/sd per sample and group.  X an image or features (F)
+ *               per channel; SAVED keeps mean and 1/sd per sample and group.  X has its channels first, or is features (F)
  * GN_BWD        DX (acc), [DW], [DB] <- DY, X, W, SAVED.  desc.accumulate is for DX, desc.accumulate_w for DW, DB.
- * SOFTMAX_FWD   Y = exp(X) / sum of exp(X), over the channels of an image, else over the last dim;  SOFTMAX_BWD  DX (acc) <- DY, Y
+ * SOFTMAX_FWD   Y = exp(X) / sum of exp(X), over the channels where they come first, else over the last dim;  SOFTMAX_BWD  DX (acc) <- DY, Y
  * ACT_FWD       Y = act(X);  ACT_BWD  DX (acc)= DY * act'(…): RELU, TANH, SIGMOID from Y; GELU*, SILU from X.
  *               DX may be DY itself (in place) when not acc.
  * DROPOUT_FWD   Y = X * mask / (1-p), mask from Philox(seed, DROPOUT, layer, update, sample, canonical element);
  *               DROPOUT_BWD  DX (acc)= DY * same mask.  X may be Y, DX may be DY.  eval: the plan leaves it out.
- * FLATTEN_FWD   Y (canonical C*H*W order) <- X (H,W,C);  FLATTEN_BWD  DX (acc) <- DY.  (shape change only)
- * UNFLATTEN_FWD Y (H,W,C) <- X (canonical C*H*W order);  UNFLATTEN_BWD  DX (acc) <- DY
- * CONCAT_FWD    channels desc.at and following of Y = X; the others stay as they are.  Channels are those of an image, else the last
- *               dim; in and out agree in all other dims.  CONCAT_BWD  DX (acc)= those channels of DY
+ * FLATTEN_FWD   Y (canonical order) <- X (channels last in memory);  FLATTEN_BWD  DX (acc) <- DY.  (shape change only)
+ * UNFLATTEN_FWD Y (channels last in memory) <- X (canonical order);  UNFLATTEN_BWD  DX (acc) <- DY
+ * CONCAT_FWD    channels desc.at and following of Y = X; the others stay as they are.  Channels are the first dim of three or
+ *               more, else the last dim; in and out agree in all other dims.  CONCAT_BWD  DX (acc)= those channels of DY
  * EMBED_FWD     Y[t] = W[X[t]] (X int32 (T), out (T,C), W has desc.count rows: the vocabulary);  EMBED_BWD  DW (acc)= ...
  *               (not acc: all desc.count rows are written).  A token outside [0, count) fails EMBED_FWD with TRM_DATA.
  * POSEMB_FWD    Y = X + W[0..T) ; X, out (T,C);  POSEMB_BWD  DW (acc)= sum over samples of DY  (dx = dy: no op)
@@ -161,8 +164,10 @@ typedef struct trm_op_desc {
     bool train;
     bool bias;                      /* B (or DB) is there */
     bool residual;                  /* RES is there */
-    int64_t kernel[2], stride[2], pad[2], groups;
-    int64_t gap[2];                 /* CONV: pixels left out between two of the kernel; PyTorch's dilation - 1 */
+    int64_t kernel[TRM_MAX_AXES], stride[TRM_MAX_AXES], pad[TRM_MAX_AXES], groups;  /* axis a is dimension a + 1 */
+    int64_t gap[TRM_MAX_AXES];      /* CONV: pixels left out between two of the kernel; PyTorch's dilation - 1 */
+    bool transposed;                /* CONV */
+    bool adaptive;                  /* POOL */
     int64_t at;                     /* CONCAT: first channel */
     trm_pool_mode pool;
     int64_t heads;
@@ -179,7 +184,7 @@ typedef struct trm_op_desc {
     int64_t first;                  /* first sample of the slice within the rank's samples of the update */
     int64_t raw_stride;             /* bytes from one raw sample to the next */
     double scale;
-    const double *mean, *std;       /* per channel (dim 0 of an image, else one number); NULL = 0 and 1; the caller's, alive as long as the op */
+    const double *mean, *std;       /* per channel (dim 0 where channels come first, else one number); NULL = 0 and 1; the caller's, alive as long as the op */
     int64_t norm_count;             /* entries in mean and std: 0, 1 or C */
     /* updates */
     int64_t count;                  /* elements; EMBED: rows of W */

@@ -1,7 +1,7 @@
 /* tensor: element types and shapes.  No device calls.
  *
- * Canonical order is PyTorch's: images (C,H,W), sequences (T,C), convolution weights
- * (O,I/groups,KH,KW), linear weights (out,in).  Image activations lie in memory as (H,W,C).
+ * Canonical order is PyTorch's: images (C,H,W), volumes (C,D,H,W), sequences (T,C), convolution weights
+ * (O,I/groups,KH,KW), linear weights (out,in).  Images and volumes lie in memory with their channels last.
  */
 #ifndef TRIREME_TENSOR_H
 #define TRIREME_TENSOR_H
@@ -29,6 +29,7 @@ TRM_API void trm_convert_f32(const void *src, trm_dtype type, int64_t n, float *
 TRM_API void trm_convert_i64(const void *src, trm_dtype type, int64_t n, int64_t *dst);
 
 #define TRM_MAX_DIMS 5
+#define TRM_MAX_AXES 3              /* depth, height, width: dimensions of a sample beside its channels */
 /* A per-sample shape; rank 0 is a scalar (1 element). */
 typedef struct trm_shape {
     int rank;
@@ -41,6 +42,11 @@ TRM_API int64_t trm_shape_count(const trm_shape *s);    /* product of dims */
 /* false where a dim is < 1 or the product passes 2^48. */
 TRM_API bool trm_shape_valid(const trm_shape *s);
 TRM_API bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
+/* Three dimensions or more: the first one is channels, and they lie last in memory. */
+static inline bool trm_shape_channels_first(const trm_shape *s) { return s->rank >= 3; }
+/* The dimension of channels: the first of an image or volume, else the last. */
+static inline int trm_shape_channel_dim(const trm_shape *s) { return trm_shape_channels_first(s) ? 0 : s->rank - 1; }
+static inline int64_t trm_shape_channels(const trm_shape *s) { return s->rank ? s->dim[trm_shape_channel_dim(s)] : 1; }
 /* "(3,32,32)"; buf of >= 80 bytes; returns buf. */
 TRM_API const char *trm_shape_text(const trm_shape *s, char *buf, size_t cap);
 

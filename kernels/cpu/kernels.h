@@ -62,11 +62,12 @@
     X(void, from_bf16, (const uint16_t *x, float *y, int64_t n, int threads))                            \
     X(void, column_sums_bf16, (float *out, const uint16_t *x, int64_t rows, int64_t cols, bool add, int threads))
 
-/* pool.c: n images (H,W,C).  `place` is the index in the window where the largest value was found. */
+/* pool.c: n images or volumes (D,H,W,C); an image is one deep.  `place` is the index in the window where the largest value
+ * was found.  Adaptive windows divide the input: `kernel` is the largest of them, stride and pad are not read. */
 typedef struct trm_pool {
-    int64_t n, c, in[2], out[2], kernel[2], stride[2], pad[2];
+    int64_t n, c, in[3], out[3], kernel[3], stride[3], pad[3];
     int threads;
-    bool accumulate;
+    bool accumulate, adaptive;
     const float *x, *dy;
     float *y, *dx;
     int32_t *place;                     /* max: as large as y */

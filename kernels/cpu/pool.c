@@ -1,42 +1,78 @@
-/* pool: the largest or mean value of windows of (H,W,C) images.  Vectors run over the channels. */
+/* pool: the largest or mean value of windows of images and volumes with their channels last.  Vectors run over the channels. */
 #include "cpu/kernels.h"
 #include "cpu/lanes.h"
 
 enum { CHUNK = 64 }; /* channels whose results stay in the first-level cache */
 
-/* The part of an output's window that lies in the image. */
+/* The part of an output's window that lies in the image, on each axis: where the whole window begins, and which of its
+ * pixels are inside. */
 typedef struct window {
-    int64_t row, col;                 /* of the unclipped window's corner */
-    int64_t top, bottom, left, right; /* rows and columns of the window that are inside */
+    int64_t corner[3], first[3], end[3];
 } window;
 
-static int64_t first_inside(int64_t corner) { return corner < 0 ? -corner : 0; }
-static int64_t end_inside(int64_t corner, int64_t kernel, int64_t size) {
-    return corner + kernel > size ? size - corner : kernel;
+static void set_axis(const trm_pool *a, int d, int64_t o, window *w) {
+    if (a->adaptive) {
+        w->corner[d] = o * a->in[d] / a->out[d];
+        w->first[d] = 0;
+        w->end[d] = ((o + 1) * a->in[d] + a->out[d] - 1) / a->out[d] - w->corner[d];
+        return;
+    }
+    int64_t corner = o * a->stride[d] - a->pad[d];
+    w->corner[d] = corner;
+    w->first[d] = corner < 0 ? -corner : 0;
+    w->end[d] = corner + a->kernel[d] > a->in[d] ? a->in[d] - corner : a->kernel[d];
 }
 
-static window window_at(const trm_pool *a, int64_t i, int64_t j) {
-    int64_t row = i * a->stride[0] - a->pad[0], col = j * a->stride[1] - a->pad[1];
-    return (window){row,
-                    col,
-                    first_inside(row),
-                    end_inside(row, a->kernel[0], a->in[0]),
-                    first_inside(col),
-                    end_inside(col, a->kernel[1], a->in[1])};
+/* The windows of a row of the output, which differ on the last axis only. */
+static window row_window(const trm_pool *a, int64_t row) {
+    window w;
+    set_axis(a, 0, row / a->out[1], &w);
+    set_axis(a, 1, row % a->out[1], &w);
+    return w;
 }
 
-/* Elements from the image's begin to the first channel of the window's (r,s). */
-static int64_t offset(const trm_pool *a, const window *w, int64_t r, int64_t s) {
-    return ((w->row + r) * a->in[1] + w->col + s) * a->c;
+static int64_t inside(const window *w, int d) { return w->end[d] - w->first[d]; }
+
+/* A walk over the pixels of a window, row by row. */
+typedef struct step {
+    int64_t at[3];
+    bool inside;
+} step;
+
+static step first_step(const window *w) { return (step){{w->first[0], w->first[1], w->first[2]}, true}; }
+
+static void next_step(const window *w, step *i) {
+    for (int d = 2; d >= 0; d--) {
+        if (++i->at[d] < w->end[d]) return;
+        i->at[d] = w->first[d];
+    }
+    i->inside = false;
 }
 
-static int64_t image(const trm_pool *a) { return a->in[0] * a->in[1] * a->c; }
+/* The number of a pixel in the whole window. */
+static int32_t place_of(const trm_pool *a, const step *i) {
+    return (int32_t)((i->at[0] * a->kernel[1] + i->at[1]) * a->kernel[2] + i->at[2]);
+}
+
+/* Elements from the image's begin to the first channel of a pixel of the window. */
+static int64_t offset(const trm_pool *a, const window *w, const step *i) {
+    int64_t z = w->corner[0] + i->at[0], y = w->corner[1] + i->at[1], x = w->corner[2] + i->at[2];
+    return ((z * a->in[1] + y) * a->in[2] + x) * a->c;
+}
+
+static int64_t image(const trm_pool *a) { return a->in[0] * a->in[1] * a->in[2] * a->c; }
+
+/* Rows of the output of one image. */
+static int64_t rows_of(const trm_pool *a) { return a->out[0] * a->out[1]; }
 
 /* Every input belongs to exactly one window: gradients are stored, not added up. */
 static bool tiled(const trm_pool *a) {
-    for (int d = 0; d < 2; d++)
-        if (a->stride[d] != a->kernel[d] || a->pad[d] != 0 || a->in[d] != a->out[d] * a->kernel[d])
-            return false;
+    for (int d = 0; d < 3; d++) {
+        bool whole = a->adaptive ? a->in[d] % a->out[d] == 0
+                                 : a->stride[d] == a->kernel[d] && a->pad[d] == 0 &&
+                                       a->in[d] == a->out[d] * a->kernel[d];
+        if (!whole) return false;
+    }
     return true;
 }
 
@@ -49,22 +85,21 @@ static void max_chunk(const trm_pool *a, const window *w, const float *x, float 
                       int64_t c) {
     float high[CHUNK];
     int32_t where[CHUNK];
-    int32_t first = (int32_t)(w->top * a->kernel[1] + w->left);
-    const float *p = x + offset(a, w, w->top, w->left);
+    step i = first_step(w);
+    int32_t first = place_of(a, &i);
+    const float *p = x + offset(a, w, &i);
     for (int64_t k = 0; k < c; k++) {
         high[k] = p[k];
         where[k] = first;
     }
-    for (int64_t r = w->top; r < w->bottom; r++) {
-        for (int64_t s = w->left; s < w->right; s++) {
-            int32_t here = (int32_t)(r * a->kernel[1] + s);
-            p = x + offset(a, w, r, s);
+    for (; i.inside; next_step(w, &i)) {
+        int32_t here = place_of(a, &i);
+        p = x + offset(a, w, &i);
 #pragma omp simd
-            for (int64_t k = 0; k < c; k++) {
-                int take = larger(p[k], high[k]);
-                high[k] = take ? p[k] : high[k];
-                where[k] = take ? here : where[k];
-            }
+        for (int64_t k = 0; k < c; k++) {
+            int take = larger(p[k], high[k]);
+            high[k] = take ? p[k] : high[k];
+            where[k] = take ? here : where[k];
         }
     }
 #pragma omp simd
@@ -104,32 +139,34 @@ static void max_2x2_vectors(const float *p, const float *q, float *y, int32_t *p
 }
 
 static bool is_2x2(const trm_pool *a, const window *w) {
-    return a->kernel[0] == 2 && a->kernel[1] == 2 && w->top == 0 && w->left == 0 && w->bottom == 2 &&
-           w->right == 2;
+    return a->kernel[0] == 1 && a->kernel[1] == 2 && a->kernel[2] == 2 && inside(w, 1) == 2 &&
+           inside(w, 2) == 2;
 }
 
 static void max_window(const trm_pool *a, const window *w, const float *x, float *y, int32_t *place) {
     if (is_2x2(a, w) && a->c >= TRM_LANES) {
-        const float *p = x + offset(a, w, 0, 0);
-        max_2x2_vectors(p, p + a->in[1] * a->c, y, place, a->c);
+        step i = first_step(w);
+        const float *p = x + offset(a, w, &i);
+        max_2x2_vectors(p, p + a->in[2] * a->c, y, place, a->c);
         return;
     }
     for (int64_t k = 0; k < a->c; k += CHUNK)
         max_chunk(a, w, x + k, y + k, place + k, a->c - k < CHUNK ? a->c - k : CHUNK);
 }
 
-static void max_row(const trm_pool *a, int64_t i, const float *x, float *y, int32_t *place) {
-    for (int64_t j = 0; j < a->out[1]; j++, y += a->c, place += a->c) {
-        window w = window_at(a, i, j);
+static void max_row(const trm_pool *a, int64_t row, const float *x, float *y, int32_t *place) {
+    window w = row_window(a, row);
+    for (int64_t j = 0; j < a->out[2]; j++, y += a->c, place += a->c) {
+        set_axis(a, 2, j, &w);
         max_window(a, &w, x, y, place);
     }
 }
 
 void TRM_K(pool_max)(const trm_pool *a) {
-    int64_t rows = a->n * a->out[0], row = a->out[1] * a->c;
+    int64_t rows = rows_of(a), row = a->out[2] * a->c;
 #pragma omp parallel for if (a->threads > 1) num_threads(a->threads)
-    for (int64_t i = 0; i < rows; i++)
-        max_row(a, i % a->out[0], a->x + i / a->out[0] * image(a), a->y + i * row, a->place + i * row);
+    for (int64_t i = 0; i < a->n * rows; i++)
+        max_row(a, i % rows, a->x + i / rows * image(a), a->y + i * row, a->place + i * row);
 }
 
 /* The gradient is read whether or not it is wanted: a conditional load would be slow or not a vector's. */
@@ -162,65 +199,62 @@ static void max_grad_at(float *restrict dx, const float *restrict dy, const int3
 
 static void max_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy,
                             const int32_t *place, bool store) {
-    for (int64_t r = w->top; r < w->bottom; r++)
-        for (int64_t s = w->left; s < w->right; s++)
-            max_grad_at(dx + offset(a, w, r, s), dy, place, (int32_t)(r * a->kernel[1] + s), a->c, store);
+    for (step i = first_step(w); i.inside; next_step(w, &i))
+        max_grad_at(dx + offset(a, w, &i), dy, place, place_of(a, &i), a->c, store);
 }
 
 /* ---- mean ----------------------------------------------------------------------------- */
 
-static float share(const window *w) { return 1.0f / (float)((w->bottom - w->top) * (w->right - w->left)); }
+static float share(const window *w) { return 1.0f / (float)(inside(w, 0) * inside(w, 1) * inside(w, 2)); }
 
 static void mean_chunk(const trm_pool *a, const window *w, const float *x, float *y, int64_t c) {
     float sum[CHUNK] = {0};
-    for (int64_t r = w->top; r < w->bottom; r++) {
-        for (int64_t s = w->left; s < w->right; s++) {
-            const float *p = x + offset(a, w, r, s);
+    for (step i = first_step(w); i.inside; next_step(w, &i)) {
+        const float *p = x + offset(a, w, &i);
 #pragma omp simd
-            for (int64_t k = 0; k < c; k++) sum[k] += p[k];
-        }
+        for (int64_t k = 0; k < c; k++) sum[k] += p[k];
     }
     float scale = share(w);
 #pragma omp simd
     for (int64_t k = 0; k < c; k++) y[k] = sum[k] * scale;
 }
 
-static void mean_row(const trm_pool *a, int64_t i, const float *x, float *y) {
-    for (int64_t j = 0; j < a->out[1]; j++, y += a->c) {
-        window w = window_at(a, i, j);
+static void mean_row(const trm_pool *a, int64_t row, const float *x, float *y) {
+    window w = row_window(a, row);
+    for (int64_t j = 0; j < a->out[2]; j++, y += a->c) {
+        set_axis(a, 2, j, &w);
         for (int64_t k = 0; k < a->c; k += CHUNK)
             mean_chunk(a, &w, x + k, y + k, a->c - k < CHUNK ? a->c - k : CHUNK);
     }
 }
 
 void TRM_K(pool_avg)(const trm_pool *a) {
-    int64_t rows = a->n * a->out[0];
+    int64_t rows = rows_of(a);
 #pragma omp parallel for if (a->threads > 1) num_threads(a->threads)
-    for (int64_t i = 0; i < rows; i++)
-        mean_row(a, i % a->out[0], a->x + i / a->out[0] * image(a), a->y + i * a->out[1] * a->c);
+    for (int64_t i = 0; i < a->n * rows; i++)
+        mean_row(a, i % rows, a->x + i / rows * image(a), a->y + i * a->out[2] * a->c);
 }
 
 static void mean_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy, bool store) {
     float scale = share(w);
-    for (int64_t r = w->top; r < w->bottom; r++) {
-        for (int64_t s = w->left; s < w->right; s++) {
-            float *restrict p = dx + offset(a, w, r, s);
-            if (store) {
+    for (step i = first_step(w); i.inside; next_step(w, &i)) {
+        float *restrict p = dx + offset(a, w, &i);
+        if (store) {
 #pragma omp simd
-                for (int64_t k = 0; k < a->c; k++) p[k] = dy[k] * scale;
-            } else {
+            for (int64_t k = 0; k < a->c; k++) p[k] = dy[k] * scale;
+        } else {
 #pragma omp simd
-                for (int64_t k = 0; k < a->c; k++) p[k] += dy[k] * scale;
-            }
+            for (int64_t k = 0; k < a->c; k++) p[k] += dy[k] * scale;
         }
     }
 }
 
 /* ---- both gradients: an image is one thread's --------------------------------------------- */
 
-static void grad_row(const trm_pool *a, int64_t i, int64_t at, float *dx, bool max, bool store) {
-    for (int64_t j = 0; j < a->out[1]; j++, at += a->c) {
-        window w = window_at(a, i, j);
+static void grad_row(const trm_pool *a, int64_t row, int64_t at, float *dx, bool max, bool store) {
+    window w = row_window(a, row);
+    for (int64_t j = 0; j < a->out[2]; j++, at += a->c) {
+        set_axis(a, 2, j, &w);
         if (max)
             max_grad_window(a, &w, dx, a->dy + at, a->place + at, store);
         else
@@ -232,8 +266,8 @@ static void grad_image(const trm_pool *a, int64_t n, bool max) {
     float *dx = a->dx + n * image(a);
     bool store = !a->accumulate && tiled(a);
     if (!a->accumulate && !store) memset(dx, 0, (size_t)image(a) * sizeof *dx);
-    for (int64_t i = 0; i < a->out[0]; i++)
-        grad_row(a, i, (n * a->out[0] + i) * a->out[1] * a->c, dx, max, store);
+    for (int64_t i = 0; i < rows_of(a); i++)
+        grad_row(a, i, (n * rows_of(a) + i) * a->out[2] * a->c, dx, max, store);
 }
 
 void TRM_K(pool_max_grad)(const trm_pool *a) {

@@ -7,10 +7,10 @@ static double entry(const double *list, int64_t count, int64_t c, double otherwi
     return list[c % count];
 }
 
-/* y = (raw * scale - mean[c]) / std[c]; y lies as (h,w,c), raw as (h,w,c) or (c,h,w). */
+/* y = (raw * scale - mean[c]) / std[c]; y lies with its channels last, raw with them last or first. */
 void trm_ref_load_floats(const trm_ref_load *s, const void *raw, double *y) {
-    for (int64_t e = 0; e < s->c * s->h * s->w; e++) {
-        int64_t at = trm_ref_hwc(s->c, s->h, s->w, e), c = e / (s->h * s->w);
+    for (int64_t e = 0; e < s->c * s->pixels; e++) {
+        int64_t at = trm_ref_channels_last(s->c, s->pixels, e), c = e / s->pixels;
         const char *from = (const char *)raw + (size_t)(s->raw_hwc ? at : e) * trm_dtype_size(s->type);
         double value;
         trm_convert_f64(from, s->type, 1, &value);

@@ -2,7 +2,7 @@
  * read beside the formula: no blocking, no threads, no tricks.  Everything else is tested against
  * them, and they are tested against finite differences.  Opened by backend/ref only.
  *
- * Layouts are those of <trireme/backend.h>: image samples lie as (H,W,C), all else row-major in
+ * Layouts are those of <trireme/backend.h>: images and volumes lie with their channels last, all else row-major in
  * the canonical shape, parameters in PyTorch's shape and order.  Where a function takes `acc`, it
  * adds to its output instead of overwriting it.
  */
@@ -25,23 +25,30 @@ void trm_ref_linear_bwd_w(const trm_ref_dense *s, const double *dy, const double
 
 /* ---- conv.c, pool.c ---------------------------------------------------------------------- */
 
-/* A window that slides over n images: (c,h,w) -> (o,oh,ow).  Pooling has o == c, groups == 1. */
+/* A window that slides over n images of c channels and leaves o of them.  Axes are depth, height and width; where there are
+ * fewer, the first ones have one pixel.  Pooling has o == c, groups == 1. */
 typedef struct trm_ref_window {
-    int64_t n, c, h, w, o, oh, ow;
-    int64_t kernel[2], stride[2], pad[2], groups;
-    int64_t gap[2];                 /* convolution: pixels left out between two of the kernel */
+    int64_t n, c, o, in[3], out[3];
+    int64_t kernel[3], stride[3], pad[3], groups;
+    int64_t gap[3];                 /* convolution: pixels left out between two of the kernel */
+    bool adaptive;                  /* pooling: windows divide the input; kernel, stride and pad are not read */
 } trm_ref_window;
-/* b and db may be NULL; weights are (o, c/groups, kh, kw). */
+/* b and db may be NULL; weights are (o, c/groups, kernel). */
 void trm_ref_conv_fwd(const trm_ref_window *s, const double *x, const double *w, const double *b, double *y);
 void trm_ref_conv_bwd_x(const trm_ref_window *s, const double *dy, const double *w, bool acc, double *dx);
 void trm_ref_conv_bwd_w(const trm_ref_window *s, const double *dy, const double *x, bool acc, double *dw, double *db);
+/* The transpose of the convolution that s describes: x and dx are (out, o), y and dy are (in, c). */
+void trm_ref_conv_transposed_fwd(const trm_ref_window *s, const double *x, const double *w, const double *b, double *y);
+void trm_ref_conv_transposed_bwd_x(const trm_ref_window *s, const double *dy, const double *w, bool acc, double *dx);
+void trm_ref_conv_transposed_bwd_w(const trm_ref_window *s, const double *dy, const double *x, bool acc, double *dw,
+                                   double *db);
 
 void trm_ref_pool_max_fwd(const trm_ref_window *s, const double *x, double *y);
 void trm_ref_pool_max_bwd(const trm_ref_window *s, const double *x, const double *dy, bool acc, double *dx);
 void trm_ref_pool_avg_fwd(const trm_ref_window *s, const double *x, double *y);
 void trm_ref_pool_avg_bwd(const trm_ref_window *s, const double *dy, bool acc, double *dx);
 
-/* ---- norm.c: batch norm over rows of c channels (an image is h*w rows), layer norm per row -- */
+/* ---- norm.c: batch norm over rows of c channels (of an image, one for each pixel), layer norm per row -- */
 
 /* stat: c sums, c sums of squares, the number of rows. */
 void trm_ref_bn_stats(int64_t rows, int64_t c, const double *x, double *stat);
@@ -115,21 +122,21 @@ void trm_ref_act_bwd(trm_ref_act a, int64_t n, const double *x_or_y, const doubl
 
 /* ---- dropout.c, flatten.c ----------------------------------------------------------------- */
 
-/* Where canonical element (c,y,x) of an image lies in memory; the only place that says so.
- * A sample that is no image has h == w == 1. */
-static inline int64_t trm_ref_hwc(int64_t c, int64_t h, int64_t w, int64_t e) {
-    return e % (h * w) * c + e / (h * w);
+/* Where canonical element (c, pixel) of a sample with its channels first lies in memory; the only place that says so.
+ * Any other sample has one pixel. */
+static inline int64_t trm_ref_channels_last(int64_t c, int64_t pixels, int64_t e) {
+    return e % pixels * c + e / pixels;
 }
-/* One sample of (c,h,w) in and out, key as in <trireme/base.h>; out may be in. */
+/* One sample in and out, key as in <trireme/base.h>; out may be in. */
 typedef struct trm_ref_dropout {
-    int64_t c, h, w;
+    int64_t c, pixels;
     double p;
 } trm_ref_dropout;
 void trm_ref_dropout_sample(const trm_ref_dropout *s, const trm_rng_key *key, const double *in, bool acc, double *out);
 
-/* (h,w,c) memory to canonical (c,h,w) order, and back for the gradient. */
-void trm_ref_flatten_fwd(int64_t n, int64_t c, int64_t h, int64_t w, const double *x, double *y);
-void trm_ref_flatten_bwd(int64_t n, int64_t c, int64_t h, int64_t w, const double *dy, bool acc, double *dx);
+/* Memory with the channels last to canonical order, and back for the gradient. */
+void trm_ref_flatten_fwd(int64_t n, int64_t c, int64_t pixels, const double *x, double *y);
+void trm_ref_flatten_bwd(int64_t n, int64_t c, int64_t pixels, const double *dy, bool acc, double *dx);
 
 /* ---- concat.c: rows of c channels inside rows of `wide`, from channel `at` on ---------------- */
 
@@ -189,10 +196,10 @@ void trm_ref_binary_cross_entropy(int64_t n, int64_t size, const double *x, cons
 
 /* ---- load.c ------------------------------------------------------------------------------------- */
 
-/* One raw sample of (c,h,w) elements of `type`; mean and std have norm_count entries: none (then
+/* One raw sample of (c, pixels) elements of `type`; mean and std have norm_count entries: none (then
  * 0 and 1), one, or c. */
 typedef struct trm_ref_load {
-    int64_t c, h, w;
+    int64_t c, pixels;
     trm_dtype type;
     bool raw_hwc;
     double scale;

@@ -47,54 +47,90 @@ static trm_status check_linear(const trm_op_desc *d) {
     return TRM_OK;
 }
 
+static const char *axis_name(const trm_op_desc *d, int a) {
+    static const char *const names[TRM_MAX_AXES] = {"depth", "height", "width"};
+    return names[a + TRM_MAX_AXES - (d->in.rank - 1)];
+}
+
+static trm_status check_steps(const trm_op_desc *d, int a) {
+    if (d->kernel[a] < 1 || d->stride[a] < 1 || d->pad[a] < 0)
+        return trm_fail(
+            TRM_JOB, "in %s: kernel %lld, stride %lld and padding %lld must be at least 1, 1 and 0",
+            axis_name(d, a), (long long)d->kernel[a], (long long)d->stride[a], (long long)d->pad[a]);
+    if (d->gap[a] < 0)
+        return trm_fail(TRM_JOB, "in %s: a gap of %lld pixels in the kernel must be at least 0",
+                        axis_name(d, a), (long long)d->gap[a]);
+    const int64_t largest = trm_max64(trm_max64(d->kernel[a], d->stride[a]), trm_max64(d->pad[a], d->gap[a]));
+    if (largest <= INT32_MAX) return TRM_OK;
+    return trm_fail(TRM_JOB, "in %s: a window with %lld is too large; allowed is up to %d", axis_name(d, a),
+                    (long long)largest, INT32_MAX);
+}
+
+/* Pixels that a kernel spans. */
+static int64_t reach(const trm_op_desc *d, int a) { return (d->kernel[a] - 1) * (d->gap[a] + 1) + 1; }
+
 static trm_status check_axis(const trm_op_desc *d, int a) {
-    const char *axis = a == 0 ? "height" : "width";
+    TRM_TRY(check_steps(d, a));
     int64_t size = d->in.dim[1 + a], padded = size + 2 * d->pad[a];
-    if (d->kernel[a] < 1 || d->stride[a] < 1 || d->pad[a] < 0 || d->pad[a] > INT32_MAX)
-        return trm_fail(TRM_JOB,
-                        "in %s: kernel %lld, stride %lld and padding %lld must be at least 1, 1 and 0", axis,
-                        (long long)d->kernel[a], (long long)d->stride[a], (long long)d->pad[a]);
-    if (d->gap[a] < 0 || d->gap[a] > INT32_MAX)
-        return trm_fail(TRM_JOB, "in %s: a gap of %lld pixels in the kernel must be at least 0", axis,
-                        (long long)d->gap[a]);
-    int64_t reach = (d->kernel[a] - 1) * (d->gap[a] + 1) + 1;
-    if (reach > padded)
-        return trm_fail(TRM_JOB, "in %s: kernel %lld is larger than the padded image, %lld", axis,
-                        (long long)reach, (long long)padded);
-    int64_t out = (padded - reach) / d->stride[a] + 1;
+    if (reach(d, a) > padded)
+        return trm_fail(TRM_JOB, "in %s: kernel %lld is larger than the padded image, %lld", axis_name(d, a),
+                        (long long)reach(d, a), (long long)padded);
+    int64_t out = (padded - reach(d, a)) / d->stride[a] + 1;
     if (d->out.dim[1 + a] != out)
         return trm_fail(TRM_JOB,
-                        "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld, not %lld", axis,
-                        (long long)size, (long long)d->kernel[a], (long long)d->stride[a],
+                        "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld, not %lld",
+                        axis_name(d, a), (long long)size, (long long)d->kernel[a], (long long)d->stride[a],
                         (long long)d->pad[a], (long long)out, (long long)d->out.dim[1 + a]);
     return TRM_OK;
 }
 
-static trm_status check_window(const trm_op_desc *d) {
-    TRM_TRY(check_rank(&d->in, "in", 3, 3));
-    TRM_TRY(check_rank(&d->out, "out", 3, 3));
-    TRM_TRY(check_axis(d, 0));
-    return check_axis(d, 1);
+/* All outputs whose convolution has the size of the input: as many as the stride has steps. */
+static trm_status check_transposed_axis(const trm_op_desc *d, int a) {
+    TRM_TRY(check_steps(d, a));
+    int64_t size = d->in.dim[1 + a], out = d->out.dim[1 + a];
+    int64_t least = size > MAX_ELEMENTS / d->stride[a]
+                        ? MAX_ELEMENTS
+                        : (size - 1) * d->stride[a] - 2 * d->pad[a] + reach(d, a);
+    if (out >= least && out < least + d->stride[a]) return TRM_OK;
+    return trm_fail(
+        TRM_JOB, "in %s: %lld with kernel %lld, stride %lld, padding %lld gives %lld to %lld, not %lld",
+        axis_name(d, a), (long long)size, (long long)d->kernel[a], (long long)d->stride[a],
+        (long long)d->pad[a], (long long)least, (long long)(least + d->stride[a] - 1), (long long)out);
+}
+
+static trm_status check_axes(const trm_op_desc *d, trm_status (*check)(const trm_op_desc *d, int a)) {
+    char in[80], out[80];
+    TRM_TRY(check_rank(&d->in, "in", 3, 1 + TRM_MAX_AXES));
+    if (d->out.rank != d->in.rank)
+        return trm_fail(TRM_JOB, "in %s and out %s differ in their number of dimensions", text(&d->in, in),
+                        text(&d->out, out));
+    for (int a = 0; a < d->in.rank - 1; a++) TRM_TRY(check(d, a));
+    return TRM_OK;
 }
 
 static trm_status check_conv(const trm_op_desc *d) {
-    TRM_TRY(check_window(d));
+    TRM_TRY(check_axes(d, d->transposed ? check_transposed_axis : check_axis));
     if (d->groups < 1 || d->in.dim[0] % d->groups != 0 || d->out.dim[0] % d->groups != 0)
         return trm_fail(TRM_JOB, "%lld groups do not divide %lld input and %lld output channels",
                         (long long)d->groups, (long long)d->in.dim[0], (long long)d->out.dim[0]);
     return TRM_OK;
 }
 
+static trm_status check_pool_axis(const trm_op_desc *d, int a) {
+    if (d->adaptive) return TRM_OK;
+    TRM_TRY(check_axis(d, a));
+    if (2 * d->pad[a] > d->kernel[a])
+        return trm_fail(TRM_JOB, "padding %lld is more than half the kernel, %lld", (long long)d->pad[a],
+                        (long long)d->kernel[a]);
+    if (d->gap[a] != 0) return trm_fail(TRM_JOB, "a pooling window has no gaps");
+    return TRM_OK;
+}
+
 static trm_status check_pool(const trm_op_desc *d) {
-    TRM_TRY(check_window(d));
+    TRM_TRY(check_axes(d, check_pool_axis));
     if (d->in.dim[0] != d->out.dim[0])
         return trm_fail(TRM_JOB, "pooling keeps %lld channels, not %lld", (long long)d->in.dim[0],
                         (long long)d->out.dim[0]);
-    for (int a = 0; a < 2; a++)
-        if (2 * d->pad[a] > d->kernel[a])
-            return trm_fail(TRM_JOB, "padding %lld is more than half the kernel, %lld", (long long)d->pad[a],
-                            (long long)d->kernel[a]);
-    if (d->gap[0] != 0 || d->gap[1] != 0) return trm_fail(TRM_JOB, "a pooling window has no gaps");
     if (d->pool != TRM_POOL_MAX && d->pool != TRM_POOL_AVG)
         return trm_fail(TRM_JOB, "pooling mode %d is neither max nor avg", (int)d->pool);
     return TRM_OK;
@@ -104,8 +140,8 @@ static trm_status check_pool(const trm_op_desc *d) {
 
 static trm_status check_batch_norm(const trm_op_desc *d) {
     char in[80];
-    if (d->in.rank != 1 && d->in.rank != 3)
-        return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 (an image)", text(&d->in, in));
+    if (d->in.rank != 1 && !trm_shape_channels_first(&d->in))
+        return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 and more", text(&d->in, in));
     TRM_TRY(check_same(d));
     if (d->kind != TRM_OP_BN_STATS) TRM_TRY(check_positive("eps", d->eps));
     if (d->kind == TRM_OP_BN_RUN) return check_range("momentum", d->momentum, 1, false);
@@ -120,8 +156,8 @@ static trm_status check_layer_norm(const trm_op_desc *d) {
 
 static trm_status check_group_norm(const trm_op_desc *d) {
     char in[80];
-    if (d->in.rank != 1 && d->in.rank != 3)
-        return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 (an image)", text(&d->in, in));
+    if (d->in.rank != 1 && !trm_shape_channels_first(&d->in))
+        return trm_fail(TRM_JOB, "in %s wants 1 dimension (features) or 3 and more", text(&d->in, in));
     TRM_TRY(check_same(d));
     if (d->groups < 1 || d->in.dim[0] % d->groups != 0)
         return trm_fail(TRM_JOB, "%lld groups do not divide %lld channels", (long long)d->groups,
@@ -130,7 +166,7 @@ static trm_status check_group_norm(const trm_op_desc *d) {
 }
 
 static trm_status check_softmax(const trm_op_desc *d) {
-    TRM_TRY(check_rank(&d->in, "in", 1, 3));
+    TRM_TRY(check_rank(&d->in, "in", 1, TRM_MAX_DIMS));
     return check_same(d);
 }
 
@@ -150,19 +186,16 @@ static trm_status check_flatten(const trm_op_desc *d) {
 
 static trm_status check_unflatten(const trm_op_desc *d) {
     char in[80], out[80];
-    TRM_TRY(check_rank(&d->out, "out", 3, 3));
+    TRM_TRY(check_rank(&d->out, "out", 3, TRM_MAX_DIMS));
     if (trm_shape_count(&d->in) == trm_shape_count(&d->out)) return TRM_OK;
     return trm_fail(TRM_JOB, "in %s and out %s differ in their number of elements", text(&d->in, in),
                     text(&d->out, out));
 }
 
-/* The dimension of channels. */
-static int channel_dim(const trm_shape *s) { return s->rank == 3 ? 0 : s->rank - 1; }
-
 static trm_status check_concat(const trm_op_desc *d) {
     char in[80], out[80];
-    TRM_TRY(check_rank(&d->in, "in", 1, 3));
-    const int c = channel_dim(&d->in);
+    TRM_TRY(check_rank(&d->in, "in", 1, TRM_MAX_DIMS));
+    const int c = trm_shape_channel_dim(&d->in);
     trm_shape same = d->in;
     same.dim[c] = d->out.dim[c];
     if (!trm_shape_equal(&same, &d->out))
@@ -215,7 +248,7 @@ static trm_status check_cross_entropy(const trm_op_desc *d) {
 }
 
 static trm_status check_normalisation(const trm_op_desc *d) {
-    int64_t channels = d->out.rank > 0 ? d->out.dim[d->out.rank == 3 ? 0 : d->out.rank - 1] : 1;
+    int64_t channels = trm_shape_channels(&d->out);
     if (!isfinite(d->scale) || d->scale == 0)
         return trm_fail(TRM_JOB, "scale is %g and must not be 0", d->scale);
     if (d->norm_count != 0 && d->norm_count != 1 && d->norm_count != channels)
@@ -405,6 +438,8 @@ static trm_status check_half(const trm_op_desc *d) {
     if (wrong) return trm_fail(TRM_INTERNAL, "arguments %#x cannot lie as bfloat16", wrong);
     if (d->half && (d->half & factors) != factors)
         return trm_fail(TRM_INTERNAL, "only arguments %#x of %#x lie as bfloat16", d->half, factors);
+    if (d->half && d->transposed)
+        return trm_fail(TRM_INTERNAL, "the factors of a transposed convolution do not lie as bfloat16");
     if ((d->half & A(DX)) && d->accumulate)
         return trm_fail(TRM_INTERNAL, "what lies as bfloat16 is not added to");
     if (d->kind == TRM_OP_LINEAR_FWD && (d->half & A(Y)) && !trm_act_from_input(d->act))

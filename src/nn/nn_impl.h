@@ -72,8 +72,6 @@ trm_status trm_graph_wants_image(const char *type, const char *name, const trm_s
 static inline int trm_node_id(const trm_graph *g, const trm_node *n) { return (int)(n - g->nodes); }
 static inline bool trm_node_is_comm(const trm_node *n) { return n->kind >= TRM_NODE_SUM_STATS; }
 static inline bool trm_shape_is_image(const trm_shape *s) { return s->rank == 3; }
-/* The dimension of channels: the first of an image, else the last. */
-static inline int trm_shape_channel_dim(const trm_shape *s) { return trm_shape_is_image(s) ? 0 : s->rank - 1; }
 static inline int64_t trm_shape_last(const trm_shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
 
 /* FLOPs of one sample, forward; backward without the first layer's input gradient is at most twice that. */

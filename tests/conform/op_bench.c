@@ -31,8 +31,12 @@ static trm_shape out_of(const op_case *c) {
 static int64_t last_dim(const trm_shape *s) { return s->rank > 0 ? s->dim[s->rank - 1] : 1; }
 
 /* Channels of a norm. */
-static int64_t channels(const op_case *c) {
-    return c->desc.in.rank == 3 ? c->desc.in.dim[0] : last_dim(&c->desc.in);
+static int64_t channels(const op_case *c) { return trm_shape_channels(&c->desc.in); }
+
+static int64_t window(const trm_op_desc *d) {
+    int64_t pixels = 1;
+    for (int a = 0; a < d->in.rank - 1; a++) pixels *= d->kernel[a];
+    return pixels;
 }
 
 static int64_t weights(const op_case *c) {
@@ -40,7 +44,7 @@ static int64_t weights(const op_case *c) {
     trm_shape out = out_of(c);
     switch (first_kind(c)) {
     case TRM_OP_LINEAR_FWD: return last_dim(&out) * last_dim(&d->in);
-    case TRM_OP_CONV_FWD: return d->out.dim[0] * (d->in.dim[0] / d->groups) * d->kernel[0] * d->kernel[1];
+    case TRM_OP_CONV_FWD: return d->out.dim[0] * d->in.dim[0] / d->groups * window(d);
     case TRM_OP_EMBED_FWD: return d->count * last_dim(&out);
     case TRM_OP_POSEMB_FWD: return trm_shape_count(&d->in);
     case TRM_OP_SUMSQ: return d->count;

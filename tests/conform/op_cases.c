@@ -185,8 +185,14 @@ static const op_family load_y = {
 #define S1(a) {1, {a}}
 #define S2(a, b) {2, {a, b}}
 #define S3(a, b, c) {3, {a, b, c}}
+#define S4(a, b, c, d) {4, {a, b, c, d}}
 #define WINDOW(kh, kw, sh, sw, ph, pw) .kernel = {kh, kw}, .stride = {sh, sw}, .pad = {ph, pw}
 #define SQUARE(k, s, p) WINDOW(k, k, s, s, p, p)
+#define CUBE(k, s, p) .kernel = {k, k, k}, .stride = {s, s, s}, .pad = {p, p, p}
+#define TRANSPOSED .transposed = true
+#define MAX .pool = TRM_POOL_MAX
+#define AVG .pool = TRM_POOL_AVG
+#define ADAPTIVE .adaptive = true
 #define D(n_, in_, ...) .desc = {.n = n_, .in = in_, __VA_ARGS__}
 #define EVAL .eval = true
 #define RELU .act = TRM_ACT_RELU
@@ -240,6 +246,24 @@ const op_case op_small_cases[] = {
     {&conv, "dilated, depthwise", D(5, S3(4, 7, 7), .out = S3(4, 7, 7), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 4, BIAS)},
     {&conv, "depthwise", D(5, S3(5, 6, 6), .out = S3(5, 3, 3), SQUARE(3, 2, 1), .groups = 5, BIAS)},
     {&conv, "depthwise, two per channel", D(1, S3(3, 4, 4), .out = S3(6, 4, 4), SQUARE(3, 1, 1), .groups = 3, ACC)},
+    {&conv, "signal, relu", D(5, S3(3, 1, 9), .out = S3(4, 1, 5), WINDOW(1, 3, 1, 2, 0, 1), .groups = 1, BIAS, RELU)},
+    {&conv, "volume 1x1x1", D(1, S4(3, 2, 3, 4), .out = S4(2, 2, 3, 4), CUBE(1, 1, 0), .groups = 1, BIAS)},
+    {&conv, "volume 3x3x3 padded, relu", D(5, S4(2, 4, 5, 3), .out = S4(3, 4, 5, 3), CUBE(3, 1, 1), .groups = 1, BIAS, RELU)},
+    {&conv, "volume, each axis its own, added", D(3, S4(2, 5, 4, 7), .out = S4(3, 3, 5, 3), .kernel = {1, 2, 3}, .stride = {2, 1, 3}, .pad = {0, 1, 1}, .groups = 1, BIAS, ACC)},
+    {&conv, "volume, dilated, two groups", D(5, S4(4, 5, 6, 5), .out = S4(6, 3, 3, 4), CUBE(2, 1, 0), .gap = {1, 2, 0}, .groups = 2, BIAS)},
+    {&conv, "volume, depthwise, stride above the kernel", D(3, S4(3, 5, 4, 7), .out = S4(3, 2, 1, 2), CUBE(2, 3, 0), .groups = 3, BIAS)},
+
+    {&conv, "transposed 1x1", D(1, S3(3, 4, 5), .out = S3(2, 4, 5), SQUARE(1, 1, 0), .groups = 1, BIAS, TRANSPOSED)},
+    {&conv, "transposed 3x3 padded, relu", D(5, S3(3, 4, 5), .out = S3(4, 4, 5), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU, TRANSPOSED)},
+    {&conv, "transposed 2x2 stride 2, no bias", D(3, S3(4, 3, 4), .out = S3(2, 6, 8), SQUARE(2, 2, 0), .groups = 1, TRANSPOSED)},
+    {&conv, "transposed 3x3 stride 2, one more, added", D(5, S3(2, 4, 3), .out = S3(3, 8, 6), SQUARE(3, 2, 1), .groups = 1, BIAS, ACC, TRANSPOSED)},
+    {&conv, "transposed, no bias, relu", D(3, S3(2, 4, 3), .out = S3(3, 7, 5), SQUARE(3, 2, 1), .groups = 1, RELU, TRANSPOSED)},
+    {&conv, "transposed, each axis its own, dilated", D(3, S3(2, 4, 3), .out = S3(3, 10, 5), WINDOW(2, 5, 3, 2, 1, 2), .gap = {1, 0}, .groups = 1, BIAS, TRANSPOSED)},
+    {&conv, "transposed, two groups, relu", D(5, S3(4, 3, 3), .out = S3(6, 7, 7), SQUARE(3, 2, 0), .groups = 2, BIAS, RELU, TRANSPOSED)},
+    {&conv, "transposed, depthwise, stride above the kernel, added", D(5, S3(3, 3, 2), .out = S3(3, 8, 5), SQUARE(2, 3, 0), .groups = 3, ACC, TRANSPOSED)},
+    {&conv, "transposed signal", D(5, S3(3, 1, 5), .out = S3(2, 1, 10), WINDOW(1, 4, 1, 2, 0, 1), .groups = 1, BIAS, TRANSPOSED)},
+    {&conv, "transposed volume, each axis its own", D(3, S4(2, 2, 3, 2), .out = S4(4, 4, 3, 4), .kernel = {2, 3, 1}, .stride = {2, 1, 2}, .pad = {0, 1, 0}, .groups = 1, BIAS, TRANSPOSED)},
+    {&conv, "transposed volume, two groups, relu, added", D(5, S4(4, 2, 2, 3), .out = S4(2, 4, 4, 6), CUBE(2, 2, 0), .groups = 2, BIAS, RELU, ACC, TRANSPOSED)},
 
     {&linear_bf16, "7 -> 5, one sample", D(1, S1(7), .out = S1(5), BIAS), FACTORS},
     {&linear_bf16, "1 -> 1", D(5, S1(1), .out = S1(1), BIAS, ACC), FACTORS},
@@ -272,12 +296,23 @@ const op_case op_small_cases[] = {
     {&pool, "avg 2x2", D(5, S3(3, 4, 6), .out = S3(3, 2, 3), SQUARE(2, 2, 0), .pool = TRM_POOL_AVG)},
     {&pool, "avg 3x3 padded, rest left out, added", D(3, S3(2, 6, 7), .out = S3(2, 3, 4), SQUARE(3, 2, 1), .pool = TRM_POOL_AVG, ACC)},
     {&pool, "avg over the whole image", D(1, S3(5, 3, 4), .out = S3(5, 1, 1), WINDOW(3, 4, 1, 1, 0, 0), .pool = TRM_POOL_AVG)},
+    {&pool, "max, stride above the window", D(5, S3(2, 7, 8), .out = S3(2, 2, 3), SQUARE(2, 3, 0), MAX)},
+    {&pool, "max of a signal", D(3, S3(3, 1, 9), .out = S3(3, 1, 5), WINDOW(1, 3, 1, 2, 0, 1), MAX)},
+    {&pool, "max 2x2x2, rest left out", D(5, S4(3, 5, 4, 6), .out = S4(3, 2, 2, 3), CUBE(2, 2, 0), MAX)},
+    {&pool, "max of a volume, each axis its own, added", D(3, S4(2, 5, 4, 3), .out = S4(2, 3, 5, 2), .kernel = {3, 2, 1}, .stride = {2, 1, 2}, .pad = {1, 1, 0}, MAX, ACC)},
+    {&pool, "avg of a volume, padded", D(5, S4(2, 4, 5, 3), .out = S4(2, 2, 3, 4), .kernel = {2, 3, 2}, .stride = {2, 2, 1}, .pad = {0, 1, 1}, AVG)},
+    {&pool, "max adaptive", D(5, S3(3, 7, 5), .out = S3(3, 3, 5), ADAPTIVE, MAX)},
+    {&pool, "max adaptive, whole windows, added", D(3, S3(3, 6, 4), .out = S3(3, 3, 1), ADAPTIVE, MAX, ACC)},
+    {&pool, "avg adaptive, added", D(3, S3(4, 6, 7), .out = S3(4, 3, 4), ADAPTIVE, AVG, ACC)},
+    {&pool, "avg adaptive, more than there is", D(1, S3(2, 3, 2), .out = S3(2, 5, 4), ADAPTIVE, AVG)},
+    {&pool, "max adaptive of a volume", D(5, S4(2, 5, 3, 4), .out = S4(2, 2, 3, 3), ADAPTIVE, MAX)},
 
     {&batch_norm, "image", D(5, S3(3, 4, 5), .out = S3(3, 4, 5), BN)},
     {&batch_norm, "one image, relu", D(1, S3(2, 5, 3), BN, RELU)},
     {&batch_norm, "residual and relu, added", D(5, S3(3, 3, 2), BN, RELU, RESIDUAL, ACC)},
     {&batch_norm, "residual", D(3, S3(4, 2, 2), BN, RESIDUAL)},
     {&batch_norm, "features", D(5, S1(6), BN)},
+    {&batch_norm, "volume, relu", D(5, S4(3, 2, 3, 2), BN, RELU)},
     {&batch_norm_eval, "image", D(5, S3(3, 4, 5), BN), EVAL},
     {&batch_norm_eval, "residual and relu", D(3, S3(5, 2, 3), BN, RELU, RESIDUAL), EVAL},
 
@@ -293,9 +328,11 @@ const op_case op_small_cases[] = {
     {&group_norm, "a group for each channel", D(3, S3(5, 4, 4), LN, BIAS, .groups = 5, ACC)},
     {&group_norm, "features, added to dw only", D(5, S1(12), LN, BIAS, .groups = 4, ACC_W)},
     {&group_norm, "no weight", D(5, S3(4, 3, 3), LN, .groups = 2), .without = A(W) | A(DW)},
+    {&group_norm, "volume", D(5, S4(4, 2, 3, 2), LN, BIAS, .groups = 2)},
     {&softmax, "features", D(5, S1(10))},
     {&softmax, "rows, added", D(3, S2(4, 7), ACC)},
     {&softmax, "channels of an image", D(5, S3(5, 3, 2))},
+    {&softmax, "channels of a volume, added", D(3, S4(4, 2, 1, 3), ACC)},
     {&softmax, "one class", D(1, S1(1), ACC)},
     {&softmax, "large numbers", D(5, S1(6)), .spread = 5},
     {&act, "silu", D(5, S2(3, 7), .act = TRM_ACT_SILU)},
@@ -311,18 +348,22 @@ const op_case op_small_cases[] = {
     {&dropout, "image, added", D(3, S3(3, 5, 4), .p = 0.5, SEED, ACC)},
     {&dropout, "sequence, later slice", D(5, S2(7, 3), .p = 0.1, SEED, .first = 4)},
     {&dropout, "p = 0", D(1, S1(9), .p = 0, SEED)},
+    {&dropout, "volume", D(5, S4(3, 2, 4, 3), .p = 0.4, SEED)},
     {&dropout_in_place, "image", D(5, S3(3, 5, 4), .p = 0.3, SEED)},
 
     {&flatten, "image", D(5, S3(3, 4, 5), .out = S1(60))},
     {&flatten, "image, added", D(3, S3(2, 1, 7), .out = S1(14), ACC)},
     {&flatten, "sequence", D(1, S2(4, 5), .out = S1(20))},
+    {&flatten, "volume", D(5, S4(3, 2, 4, 5), .out = S1(120))},
 
     {&unflatten, "image", D(5, S1(60), .out = S3(3, 4, 5))},
     {&unflatten, "image, added", D(3, S2(7, 2), .out = S3(2, 1, 7), ACC)},
     {&unflatten, "one channel", D(1, S1(20), .out = S3(1, 4, 5))},
+    {&unflatten, "volume, added", D(5, S2(12, 10), .out = S4(3, 2, 4, 5), ACC)},
     {&concat, "features", D(5, S1(7), .out = S1(19), .at = 5)},
     {&concat, "sequence, first, added", D(3, S2(4, 3), .out = S2(4, 8), ACC)},
     {&concat, "image, last", D(5, S3(3, 4, 5), .out = S3(10, 4, 5), .at = 7)},
+    {&concat, "volume, added", D(5, S4(3, 2, 4, 2), .out = S4(7, 2, 4, 2), .at = 2, ACC)},
     {&embed, "tokens", D(5, S1(6), .out = S2(6, 4), .count = 11)},
     {&embed, "tokens, added", D(3, S1(9), .out = S2(9, 5), .count = 7, ACC)},
     {&posemb, "positions", D(5, S2(4, 6), .out = S2(4, 6))},
@@ -377,6 +418,13 @@ const op_case op_large_cases[] = {
 
     {&conv, "depthwise 32, dilated", D(2, S3(32, 14, 14), .out = S3(32, 14, 14), SQUARE(3, 1, 2), .gap = {1, 1}, .groups = 32, BIAS)},
     {&conv, "16 -> 32, dilated by 4, relu", D(2, S3(16, 20, 20), .out = S3(32, 20, 20), SQUARE(3, 1, 4), .gap = {3, 3}, .groups = 1, BIAS, RELU)},
+    {&conv, "signal 16 -> 32", D(3, S3(16, 1, 100), .out = S3(32, 1, 50), WINDOW(1, 5, 1, 2, 0, 2), .groups = 1, BIAS, RELU)},
+    {&conv, "volume 16 -> 32", D(2, S4(16, 6, 8, 7), .out = S4(32, 6, 8, 7), CUBE(3, 1, 1), .groups = 1, BIAS, RELU)},
+    {&conv, "volume 32 -> 16, added", D(2, S4(32, 6, 8, 7), .out = S4(16, 3, 4, 4), CUBE(3, 2, 1), .groups = 1, ACC)},
+    {&conv, "volume, depthwise 16", D(2, S4(16, 6, 8, 7), .out = S4(16, 6, 8, 7), CUBE(3, 1, 1), .groups = 16, BIAS)},
+    {&conv, "transposed 32 -> 16, stride 2", D(3, S3(32, 9, 8), .out = S3(16, 18, 16), SQUARE(4, 2, 1), .groups = 1, BIAS, RELU, TRANSPOSED)},
+    {&conv, "transposed 16 -> 48, added", D(2, S3(16, 12, 12), .out = S3(48, 12, 12), SQUARE(5, 1, 2), .groups = 1, BIAS, ACC, TRANSPOSED)},
+    {&conv, "transposed volume 32 -> 16", D(2, S4(32, 3, 4, 3), .out = S4(16, 6, 8, 6), CUBE(2, 2, 0), .groups = 1, BIAS, TRANSPOSED)},
 
     {&linear_bf16, "mlp", D(32, S1(784), .out = S1(512), BIAS, RELU), FACTORS},
     {&linear_bf16, "gpt, added", D(2, S2(128, 256), .out = S2(128, 768), BIAS, ACC), FACTORS},
@@ -396,6 +444,9 @@ const op_case op_large_cases[] = {
     {&pool, "lenet max", D(8, S3(20, 24, 24), .out = S3(20, 12, 12), SQUARE(2, 2, 0), .pool = TRM_POOL_MAX)},
     {&pool, "resnet max 3x3", D(3, S3(16, 33, 31), .out = S3(16, 17, 16), SQUARE(3, 2, 1), .pool = TRM_POOL_MAX, ACC)},
     {&pool, "resnet avg 8x8", D(7, S3(64, 8, 8), .out = S3(64, 1, 1), SQUARE(8, 1, 0), .pool = TRM_POOL_AVG)},
+    {&pool, "max of a volume, 70 channels", D(3, S4(70, 6, 7, 8), .out = S4(70, 3, 4, 4), CUBE(3, 2, 1), MAX)},
+    {&pool, "avg of a volume, 17 channels", D(3, S4(17, 6, 4, 8), .out = S4(17, 3, 2, 4), CUBE(2, 2, 0), AVG)},
+    {&pool, "adaptive avg 13 -> 6", D(3, S3(33, 13, 13), .out = S3(33, 6, 6), ADAPTIVE, AVG)},
 
     {&batch_norm, "16 channels relu", D(4, S3(16, 32, 32), BN, RELU)},
     {&batch_norm, "64 channels residual relu", D(9, S3(64, 8, 8), BN, RELU, RESIDUAL)},
@@ -470,6 +521,8 @@ const op_case op_large_cases[] = {
     {&load_x, "f32 hwc, per channel", D(5, {0}, .out = S3(3, 11, 4), RAW(F32), .raw_hwc = true, .scale = 1, .raw_stride = 528, NORM3)},
     {&load_x, "f64 features", D(5, {0}, .out = S1(17), RAW(F64), .scale = 1, .raw_stride = 136, NORM1(-0.3, 2))},
     {&load_x, "f32 features, each in its own way", D(5, {0}, .out = S1(3), RAW(F32), .scale = 1, .raw_stride = 12, NORM3)},
+    {&load_x, "u8 volume, per channel", D(5, {0}, .out = S4(3, 2, 5, 4), RAW(U8), .scale = 1 / 255.0, .raw_stride = 120, NORM3)},
+    {&load_x, "f32 volume, channels last", D(3, {0}, .out = S4(3, 2, 5, 4), RAW(F32), .raw_hwc = true, .scale = 1, .raw_stride = 480, NORM3)},
     {&load_x, "f64 sequence", D(3, {0}, .out = S2(5, 4), RAW(F64), .scale = 1, .raw_stride = 160)},
     {&load_x, "u8 sequence, per channel", D(3, {0}, .out = S2(75, 3), RAW(U8), .scale = 1 / 255.0, .raw_stride = 225, NORM3)},
     {&load_x, "i8, u16, u32 ...: i8", D(3, {0}, .out = S1(9), RAW(I8), .scale = 0.5, .raw_stride = 9)},

@@ -1,8 +1,12 @@
-/* conv: convolution with oneDNN.
+/* conv: convolution and its transpose with oneDNN.
  *
- * Images lie as (H,W,C) throughout; the library says which layout of the weights it likes.  They are kept plain,
+ * Channels lie last throughout; the library says which layout of the weights it likes.  They are kept plain,
  * so every run first packs them into scratch memory, and a gradient is unpacked from there: some
- * microseconds beside a convolution's hundreds. */
+ * microseconds beside a convolution's hundreds.
+ *
+ * The transpose sends every product of a convolution the other way, so its forward pass is that convolution's gradient
+ * by X, and the other way round; biases are added by a loop behind it.  `plain` below is the convolution as the library
+ * sees it: its SRC is the side that the transpose writes. */
 #include <string.h>
 
 #include "onednn.h"
@@ -14,6 +18,18 @@ typedef struct conv_state {
     size_t weights_at, result_at, library_at; /* pieces of scratch */
     bool add; /* BWD_X: the library cannot add to DX, so its result goes to scratch first */
 } conv_state;
+
+static trm_op_desc plain_of(const trm_op_desc *d) {
+    trm_op_desc p = *d;
+    if (!d->transposed) return p;
+    p.in = d->out;
+    p.out = d->in;
+    p.transposed = p.bias = false;
+    p.act = TRM_ACT_NONE;
+    if (d->kind == TRM_OP_CONV_FWD) p.kind = TRM_OP_CONV_BWD_X;
+    if (d->kind == TRM_OP_CONV_BWD_X) p.kind = TRM_OP_CONV_FWD;
+    return p;
+}
 
 static conv_state *state_of(const trm_op *op) { return op->state; }
 
@@ -32,6 +48,21 @@ static trm_status run_fwd(trm_op *op, const trm_step *step) {
     return trm_dnn_run(s->conv);
 }
 
+/* Biases and relu of a transpose. */
+static trm_status run_transposed_fwd(trm_op *op, const trm_step *step) {
+    const trm_kernels *k = trm_cpu_kernels(op->device);
+    const trm_shape *out = &op->desc.out;
+    float *y = op->arg[TRM_ARG_Y];
+    const float *b = op->arg[TRM_ARG_B];
+    TRM_TRY(run_fwd(op, step));
+    int64_t rows = op->desc.n * (trm_shape_count(out) / out->dim[0]);
+    if (op->desc.act == TRM_ACT_RELU)
+        k->bias_relu(y, y, b, rows, out->dim[0], op->device->threads);
+    else if (b)
+        k->fill_rows(y, b, y, rows, out->dim[0], op->device->threads);
+    return TRM_OK;
+}
+
 static trm_status run_bwd_x(trm_op *op, const trm_step *step) {
     const conv_state *s = state_of(op);
     TRM_TRY(run_fwd(op, step));
@@ -45,7 +76,7 @@ static trm_status run_bwd_x(trm_op *op, const trm_step *step) {
 static void sum_biases(const trm_op *op) {
     const trm_op_desc *d = &op->desc;
     const trm_kernels *k = trm_cpu_kernels(op->device);
-    int64_t rows = d->n * d->out.dim[1] * d->out.dim[2], cols = d->out.dim[0];
+    int64_t rows = d->n * (trm_shape_count(&d->out) / d->out.dim[0]), cols = d->out.dim[0];
     if (d->half)
         k->column_sums_bf16(op->arg[TRM_ARG_DB], op->arg[TRM_ARG_DY], rows, cols, d->accumulate,
                             op->device->threads);
@@ -67,13 +98,17 @@ static trm_status run_bwd_w(trm_op *op, const trm_step *step) {
 
 static trm_status bind(trm_op *op) {
     const conv_state *s = state_of(op);
-    bool x = op->desc.kind == TRM_OP_CONV_BWD_X, w = op->desc.kind == TRM_OP_CONV_BWD_W;
+    const trm_op_kind kind = op->desc.kind;
+    bool w = kind == TRM_OP_CONV_BWD_W, transposed = op->desc.transposed;
     char *scratch = op->scratch;
     void *plain = op->arg[w ? TRM_ARG_DW : TRM_ARG_W], *packed = s->reorder ? scratch + s->weights_at : plain;
-    trm_dnn_bind(s->conv, TRM_DNN_SRC, s->add ? scratch + s->result_at : op->arg[x ? TRM_ARG_DX : TRM_ARG_X]);
+    void *in = op->arg[kind == TRM_OP_CONV_BWD_X ? TRM_ARG_DX : TRM_ARG_X];
+    void *out = op->arg[kind == TRM_OP_CONV_FWD ? TRM_ARG_Y : TRM_ARG_DY];
+    if (s->add) in = scratch + s->result_at;
+    trm_dnn_bind(s->conv, TRM_DNN_SRC, transposed ? out : in);
     trm_dnn_bind(s->conv, TRM_DNN_WEIGHTS, packed);
     trm_dnn_bind(s->conv, TRM_DNN_BIAS, op->arg[TRM_ARG_B]);
-    trm_dnn_bind(s->conv, TRM_DNN_DST, op->arg[x || w ? TRM_ARG_DY : TRM_ARG_Y]);
+    trm_dnn_bind(s->conv, TRM_DNN_DST, transposed ? in : out);
     trm_dnn_bind(s->conv, TRM_DNN_SCRATCH, scratch + s->library_at);
     if (!s->reorder) return TRM_OK;
     trm_dnn_bind(s->reorder, TRM_DNN_SRC, w ? packed : plain);
@@ -101,14 +136,20 @@ static void lay_out_scratch(trm_op *op, conv_state *s) {
     op->scratch_bytes = used;
 }
 
+static trm_cpu_run_fn run_of(const trm_op_desc *d) {
+    if (d->kind == TRM_OP_CONV_BWD_W) return run_bwd_w;
+    if (d->kind == TRM_OP_CONV_BWD_X) return run_bwd_x;
+    return d->transposed ? run_transposed_fwd : run_fwd;
+}
+
 trm_status trm_cpu_plan_conv(trm_device *d, trm_op *op) {
-    bool w = op->desc.kind == TRM_OP_CONV_BWD_W;
-    trm_cpu_run_fn run = w ? run_bwd_w : op->desc.kind == TRM_OP_CONV_BWD_X ? run_bwd_x : run_fwd;
-    TRM_TRY(trm_cpu_own(op, sizeof(conv_state), bind, run));
+    const trm_op_desc plain = plain_of(&op->desc);
+    bool w = plain.kind == TRM_OP_CONV_BWD_W;
+    TRM_TRY(trm_cpu_own(op, sizeof(conv_state), bind, run_of(&op->desc)));
     conv_state *s = state_of(op);
     s->base.destroy = conv_destroy;
-    TRM_TRY(trm_dnn_conv(d, &op->desc, &s->conv));
-    TRM_TRY(trm_dnn_conv_weights(d, &op->desc, s->conv, !w, w && op->desc.accumulate, &s->reorder));
+    TRM_TRY(trm_dnn_conv(d, &plain, &s->conv));
+    TRM_TRY(trm_dnn_conv_weights(d, &plain, s->conv, !w, w && plain.accumulate, &s->reorder));
     snprintf(op->impl, sizeof op->impl, "%s%s", op->desc.half ? "bf16 " : "", trm_dnn_impl(s->conv));
     lay_out_scratch(op, s);
     return TRM_OK;
@@ -130,6 +171,7 @@ static bool fast_pass(const trm_device *d, const trm_op_desc *forward, trm_op_ki
 }
 
 bool trm_cpu_conv_half_pays(const trm_device *d, const trm_op_desc *forward) {
+    if (forward->transposed) return false;
     const uint32_t x = TRM_HALF(TRM_ARG_X), w = TRM_HALF(TRM_ARG_W), dy = TRM_HALF(TRM_ARG_DY);
     return fast_pass(d, forward, TRM_OP_CONV_FWD, x | w) &&
            fast_pass(d, forward, TRM_OP_CONV_BWD_X, dy | w) &&

@@ -263,9 +263,9 @@ trm_status trm_cpu_plan_elementwise(trm_device *d, trm_op *op) {
     s->elements = op->desc.n * count;
     const bool back = kind == TRM_OP_UNFLATTEN_FWD || kind == TRM_OP_UNFLATTEN_BWD;
     const trm_shape *image = back ? &op->desc.out : &op->desc.in;
-    s->row = trm_cpu_channels(&op->desc.in);
-    s->wide = trm_cpu_channels(&op->desc.out);
-    s->channels = image->rank == 3 ? image->dim[0] : 1;
+    s->row = trm_shape_channels(&op->desc.in);
+    s->wide = trm_shape_channels(&op->desc.out);
+    s->channels = trm_shape_channels_first(image) ? image->dim[0] : 1;
     s->pixels = count / s->channels;
     if (kind == TRM_OP_ACT_FWD || kind == TRM_OP_ACT_BWD) return choose_act(op);
     const uint32_t x = TRM_HALF(TRM_ARG_X), y = TRM_HALF(TRM_ARG_Y);

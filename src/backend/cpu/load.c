@@ -72,9 +72,8 @@ static trm_status fill_norms(const trm_op_desc *d, load_state *s) {
  * and a vector are pixels of so many channels. */
 static int64_t channels_of(const trm_op_desc *d) {
     if (d->out_tokens) return 1;
-    if (d->out.rank != 3) return d->norm_count > 1 ? d->norm_count : 1;
-    int64_t pixels = d->out.dim[1] * d->out.dim[2];
-    bool same_order = d->raw_hwc || pixels == 1;
+    if (!trm_shape_channels_first(&d->out)) return d->norm_count > 1 ? d->norm_count : 1;
+    bool same_order = d->raw_hwc || trm_shape_count(&d->out) == d->out.dim[0];
     return same_order && d->norm_count <= 1 ? 1 : d->out.dim[0];
 }
 
@@ -89,7 +88,7 @@ trm_status trm_cpu_plan_load(trm_device *d, trm_op *op) {
     s->a.channels = channels_of(desc);
     s->a.stride = desc->raw_stride;
     s->a.threads = d->threads;
-    s->a.pixels_first = desc->raw_hwc || desc->out.rank != 3;
+    s->a.pixels_first = desc->raw_hwc || !trm_shape_channels_first(&desc->out);
     s->a.width = s->a.channels * (s->a.channels > 1 && s->a.pixels_first && desc->out.rank > 1 ? 64 : 1);
     s->fn = choose(trm_cpu_kernels(d), desc->raw_type, desc->out_tokens);
     if (!s->fn) return trm_fail(TRM_INTERNAL, "%s has no loop to load it", trm_dtype_name(desc->raw_type));

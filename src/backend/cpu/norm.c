@@ -180,7 +180,7 @@ trm_status trm_cpu_plan_batch_norm(trm_device *d, trm_op *op) {
                                                                 : bn_grad_apply_run;
     TRM_TRY(trm_cpu_own(op, sizeof(bn_state), bn_bind, run));
     bn_state *s = op->state;
-    s->a.c = trm_cpu_channels(&op->desc.in);
+    s->a.c = trm_shape_channels(&op->desc.in);
     s->a.rows = op->desc.n * (trm_shape_count(&op->desc.in) / s->a.c);
     s->a.pack = pack_of(s->a.c);
     s->a.threads = d->threads;

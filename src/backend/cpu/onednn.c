@@ -125,6 +125,7 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_appe
 /* The gradient of X by large kernels without padding: 2.x takes up to 1.7 times longer with the layout of its
  * own choice than as a plain matrix product, which (kh,kw,I,O) weights ask for. */
 static dnnl_format_tag_t liked_weights(const trm_op_desc *op) {
+    if (op->in.rank != 3) return dnnl_format_tag_any;
     bool large = op->kernel[0] * op->kernel[1] >= 25 && op->in.dim[0] >= 16 && op->out.dim[0] >= 32;
     bool plain = op->pad[0] == 0 && op->pad[1] == 0 && op->stride[0] == 1 && op->stride[1] == 1 &&
                  op->gap[0] == 0 && op->gap[1] == 0;
@@ -322,36 +323,47 @@ static dnnl_data_type_t type_of(const trm_op_desc *op, trm_arg a) {
     return op->half & TRM_HALF(a) ? dnnl_bf16 : dnnl_f32;
 }
 
+/* (O,I/groups,k...), with a dimension of groups in front where there are several. */
 static trm_status weights_memory(const trm_op_desc *op, bool plain, memory_desc *out) {
-    int64_t o = op->out.dim[0], i = op->in.dim[0], g = op->groups;
-    dnnl_dims_t one = {o, i, op->kernel[0], op->kernel[1]};
-    dnnl_dims_t many = {g, o / g, i / g, op->kernel[0], op->kernel[1]};
-    dnnl_format_tag_t tag = !plain ? liked_weights(op) : g == 1 ? dnnl_oihw : dnnl_goihw;
+    const int64_t o = op->out.dim[0], i = op->in.dim[0], g = op->groups;
+    const int axes = op->in.rank - 1;
+    const dnnl_format_tag_t one = axes == 3 ? dnnl_oidhw : dnnl_oihw,
+                            many = axes == 3 ? dnnl_goidhw : dnnl_goihw;
+    dnnl_dims_t dims = {g, o / g, i / g};
+    for (int a = 0; a < axes; a++) dims[3 + a] = op->kernel[a];
+    dnnl_format_tag_t tag = !plain ? liked_weights(op) : g == 1 ? one : many;
     dnnl_data_type_t type = type_of(op, op->kind == TRM_OP_CONV_BWD_W ? TRM_ARG_DW : TRM_ARG_W);
-    DNN_TRY(memory_desc_make(out, g == 1 ? 4 : 5, g == 1 ? one : many, type, tag), "weights");
+    DNN_TRY(memory_desc_make(out, axes + (g == 1 ? 2 : 3), g == 1 ? dims + 1 : dims, type, tag), "weights");
     return TRM_OK;
 }
 
 /* The gradient of the biases is left to the caller, whose loop is the faster one. */
 static bool has_bias(const trm_op_desc *op) { return op->bias && op->kind == TRM_OP_CONV_FWD; }
 
+static trm_status images_memory(int64_t n, const trm_shape *s, dnnl_data_type_t type, memory_desc *out) {
+    dnnl_dims_t dims = {n};
+    for (int i = 0; i < s->rank; i++) dims[1 + i] = s->dim[i];
+    DNN_TRY(memory_desc_make(out, 1 + s->rank, dims, type, s->rank == 4 ? dnnl_ndhwc : dnnl_nhwc), "images");
+    return TRM_OK;
+}
+
 static trm_status conv_memory_make(const trm_op_desc *op, conv_memory *m) {
-    const int64_t *in = op->in.dim, *out = op->out.dim;
     bool fwd = op->kind == TRM_OP_CONV_FWD, bwd_x = op->kind == TRM_OP_CONV_BWD_X;
-    dnnl_dims_t x = {op->n, in[0], in[1], in[2]}, y = {op->n, out[0], out[1], out[2]}, b = {out[0]};
-    DNN_TRY(memory_desc_make(&m->x, 4, x, type_of(op, bwd_x ? TRM_ARG_DX : TRM_ARG_X), dnnl_nhwc), "images");
-    DNN_TRY(memory_desc_make(&m->y, 4, y, type_of(op, fwd ? TRM_ARG_Y : TRM_ARG_DY), dnnl_nhwc), "images");
+    dnnl_dims_t b = {op->out.dim[0]};
+    TRM_TRY(images_memory(op->n, &op->in, type_of(op, bwd_x ? TRM_ARG_DX : TRM_ARG_X), &m->x));
+    TRM_TRY(images_memory(op->n, &op->out, type_of(op, fwd ? TRM_ARG_Y : TRM_ARG_DY), &m->y));
     if (has_bias(op)) DNN_TRY(memory_desc_make(&m->b, 1, b, dnnl_f32, dnnl_a), "biases");
     return weights_memory(op, false, &m->w);
 }
 
 static conv_parts conv_parts_of(const trm_op_desc *op) {
-    return (conv_parts){
-        .op = op,
-        .strides = {op->stride[0], op->stride[1]},
-        .padding = {op->pad[0], op->pad[1]},
-        .dilation = {op->gap[0], op->gap[1]},
-    };
+    conv_parts p = {.op = op};
+    for (int a = 0; a < op->in.rank - 1; a++) {
+        p.strides[a] = op->stride[a];
+        p.padding[a] = op->pad[a];
+        p.dilation[a] = op->gap[a];
+    }
+    return p;
 }
 
 /* A backward pass is described with the forward one as a hint. */

@@ -19,9 +19,9 @@ typedef enum trm_dnn_slot {
 
 typedef struct trm_dnn trm_dnn;         /* one primitive and its buffers */
 
-/* The convolution of a description (its kind names the pass): activations (H,W,C), weights as the library likes them. */
+/* The convolution of a description (its kind names the pass): images or volumes with their channels last, weights as the library likes them. */
 trm_status trm_dnn_conv(const trm_device *d, const trm_op_desc *desc, trm_dnn **out);
-/* The pass from plain weights (O,I/groups,kh,kw), in the type that the convolution takes, into the convolution's (pack), or back (!pack), where `add` adds to
+/* The pass from plain weights (O,I/groups,k...), in the type that the convolution takes, into the convolution's (pack), or back (!pack), where `add` adds to
  * what is there.  *out is NULL where the convolution takes them plain and nothing is to be added. */
 trm_status trm_dnn_conv_weights(const trm_device *d, const trm_op_desc *desc, const trm_dnn *conv, bool pack, bool add,
                                 trm_dnn **out);

@@ -26,9 +26,4 @@ static inline void *trm_cpu_take(void *base, size_t *used, int64_t count, size_t
     return base ? (char *)base + at : NULL;
 }
 
-/* Channels of a sample: the first dimension of an image, else the last one. */
-static inline int64_t trm_cpu_channels(const trm_shape *s) {
-    return s->rank == 0 ? 1 : s->rank == 3 ? s->dim[0] : s->dim[s->rank - 1];
-}
-
 #endif

@@ -30,28 +30,41 @@ trm_status trm_ref_run_LINEAR_BWD_W(trm_op *op, const trm_step *step) {
     return TRM_OK;
 }
 
+/* The windows of a convolution or pooling; those of a transpose go from its output to its input. */
 static trm_ref_window window_of(const trm_op *op) {
     const trm_op_desc *d = &op->desc;
-    return (trm_ref_window){
+    const trm_shape *in = d->transposed ? &d->out : &d->in, *out = d->transposed ? &d->in : &d->out;
+    const int axes = in->rank - 1;
+    trm_ref_window s = {
         .n = d->n,
-        .c = d->in.dim[0],
-        .h = d->in.dim[1],
-        .w = d->in.dim[2],
-        .o = d->out.dim[0],
-        .oh = d->out.dim[1],
-        .ow = d->out.dim[2],
-        .kernel = {d->kernel[0], d->kernel[1]},
-        .stride = {d->stride[0], d->stride[1]},
-        .pad = {d->pad[0], d->pad[1]},
+        .c = in->dim[0],
+        .o = out->dim[0],
+        .in = {1, 1, 1},
+        .out = {1, 1, 1},
+        .kernel = {1, 1, 1},
+        .stride = {1, 1, 1},
         .groups = d->groups,
-        .gap = {d->gap[0], d->gap[1]},
+        .adaptive = d->adaptive,
     };
+    for (int a = 0; a < axes; a++) {
+        const int to = a + TRM_MAX_AXES - axes;
+        s.in[to] = in->dim[1 + a];
+        s.out[to] = out->dim[1 + a];
+        s.kernel[to] = d->kernel[a];
+        s.stride[to] = d->stride[a];
+        s.pad[to] = d->pad[a];
+        s.gap[to] = d->gap[a];
+    }
+    return s;
 }
 
 trm_status trm_ref_run_CONV_FWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_window s = window_of(op);
-    trm_ref_conv_fwd(&s, REF(X), REF(W), REF(B), REF(Y));
+    if (op->desc.transposed)
+        trm_ref_conv_transposed_fwd(&s, REF(X), REF(W), REF(B), REF(Y));
+    else
+        trm_ref_conv_fwd(&s, REF(X), REF(W), REF(B), REF(Y));
     trm_ref_apply_act(op->desc.act, trm_ref_out_count(op), REF(Y));
     return TRM_OK;
 }
@@ -59,14 +72,20 @@ trm_status trm_ref_run_CONV_FWD(trm_op *op, const trm_step *step) {
 trm_status trm_ref_run_CONV_BWD_X(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_window s = window_of(op);
-    trm_ref_conv_bwd_x(&s, REF(DY), REF(W), op->desc.accumulate, REF(DX));
+    if (op->desc.transposed)
+        trm_ref_conv_transposed_bwd_x(&s, REF(DY), REF(W), op->desc.accumulate, REF(DX));
+    else
+        trm_ref_conv_bwd_x(&s, REF(DY), REF(W), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }
 
 trm_status trm_ref_run_CONV_BWD_W(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_window s = window_of(op);
-    trm_ref_conv_bwd_w(&s, REF(DY), REF(X), op->desc.accumulate, REF(DW), REF(DB));
+    if (op->desc.transposed)
+        trm_ref_conv_transposed_bwd_w(&s, REF(DY), REF(X), op->desc.accumulate, REF(DW), REF(DB));
+    else
+        trm_ref_conv_bwd_w(&s, REF(DY), REF(X), op->desc.accumulate, REF(DW), REF(DB));
     return TRM_OK;
 }
 

@@ -33,14 +33,14 @@ trm_status trm_ref_run_ACT_BWD(trm_op *op, const trm_step *step) {
 
 trm_status trm_ref_run_SOFTMAX_FWD(trm_op *op, const trm_step *step) {
     (void)step;
-    int64_t c = trm_ref_channels(&op->desc.in);
+    int64_t c = trm_shape_channels(&op->desc.in);
     trm_ref_softmax_fwd(trm_ref_in_count(op) / c, c, REF(X), REF(Y));
     return TRM_OK;
 }
 
 trm_status trm_ref_run_SOFTMAX_BWD(trm_op *op, const trm_step *step) {
     (void)step;
-    int64_t c = trm_ref_channels(&op->desc.in);
+    int64_t c = trm_shape_channels(&op->desc.in);
     trm_ref_softmax_bwd(trm_ref_in_count(op) / c, c, REF(Y), REF(DY), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }
@@ -49,11 +49,11 @@ trm_status trm_ref_run_SOFTMAX_BWD(trm_op *op, const trm_step *step) {
 static void drop(const trm_op *op, const trm_step *step, const double *in, bool acc, double *out) {
     const trm_op_desc *d = &op->desc;
     trm_ref_image m = trm_ref_image_of(&d->in);
-    trm_ref_dropout s = {m.c, m.h, m.w, d->p};
+    trm_ref_dropout s = {m.c, m.pixels, d->p};
     for (int64_t i = 0; i < d->n; i++) {
         trm_rng_key key = {d->seed, TRM_RNG_DROPOUT, d->layer, (uint64_t)step->update,
                            (uint64_t)step->sample[d->first + i]};
-        int64_t at = i * m.c * m.h * m.w;
+        int64_t at = i * m.c * m.pixels;
         trm_ref_dropout_sample(&s, &key, in + at, acc, out + at);
     }
 }
@@ -71,14 +71,14 @@ trm_status trm_ref_run_DROPOUT_BWD(trm_op *op, const trm_step *step) {
 trm_status trm_ref_run_FLATTEN_FWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_image m = trm_ref_image_of(&op->desc.in);
-    trm_ref_flatten_fwd(op->desc.n, m.c, m.h, m.w, REF(X), REF(Y));
+    trm_ref_flatten_fwd(op->desc.n, m.c, m.pixels, REF(X), REF(Y));
     return TRM_OK;
 }
 
 trm_status trm_ref_run_FLATTEN_BWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_image m = trm_ref_image_of(&op->desc.in);
-    trm_ref_flatten_bwd(op->desc.n, m.c, m.h, m.w, REF(DY), op->desc.accumulate, REF(DX));
+    trm_ref_flatten_bwd(op->desc.n, m.c, m.pixels, REF(DY), op->desc.accumulate, REF(DX));
     return TRM_OK;
 }
 
@@ -86,24 +86,24 @@ trm_status trm_ref_run_FLATTEN_BWD(trm_op *op, const trm_step *step) {
 trm_status trm_ref_run_UNFLATTEN_FWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_image m = trm_ref_image_of(&op->desc.out);
-    trm_ref_flatten_bwd(op->desc.n, m.c, m.h, m.w, REF(X), false, REF(Y));
+    trm_ref_flatten_bwd(op->desc.n, m.c, m.pixels, REF(X), false, REF(Y));
     return TRM_OK;
 }
 
 trm_status trm_ref_run_UNFLATTEN_BWD(trm_op *op, const trm_step *step) {
     (void)step;
     trm_ref_image m = trm_ref_image_of(&op->desc.out);
-    int64_t size = m.c * m.h * m.w;
+    int64_t size = m.c * m.pixels;
     for (int64_t i = 0; i < op->desc.n * size; i++) {
-        double d = REF(DY)[i / size * size + trm_ref_hwc(m.c, m.h, m.w, i % size)];
+        double d = REF(DY)[i / size * size + trm_ref_channels_last(m.c, m.pixels, i % size)];
         REF(DX)[i] = op->desc.accumulate ? REF(DX)[i] + d : d;
     }
     return TRM_OK;
 }
 
 static trm_ref_concat concat_of(const trm_op *op) {
-    int64_t c = trm_ref_channels(&op->desc.in);
-    return (trm_ref_concat){trm_ref_in_count(op) / c, c, trm_ref_channels(&op->desc.out), op->desc.at};
+    int64_t c = trm_shape_channels(&op->desc.in);
+    return (trm_ref_concat){trm_ref_in_count(op) / c, c, trm_shape_channels(&op->desc.out), op->desc.at};
 }
 
 trm_status trm_ref_run_CONCAT_FWD(trm_op *op, const trm_step *step) {

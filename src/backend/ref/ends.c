@@ -4,7 +4,7 @@
 static trm_status load(const trm_op *op, const void *raw) {
     const trm_op_desc *d = &op->desc;
     trm_ref_image m = trm_ref_image_of(&d->out);
-    trm_ref_load s = {m.c, m.h, m.w, d->raw_type, d->raw_hwc, d->scale, d->mean, d->std, d->norm_count};
+    trm_ref_load s = {m.c, m.pixels, d->raw_type, d->raw_hwc, d->scale, d->mean, d->std, d->norm_count};
     int64_t size = trm_shape_count(&d->out);
     for (int64_t i = 0; i < d->n; i++) {
         const char *from = (const char *)raw + (d->first + i) * d->raw_stride;

@@ -21,18 +21,15 @@ static inline double *trm_ref_arg(const trm_op *op, trm_arg a) { return op->arg[
 static inline int64_t trm_ref_in_count(const trm_op *op) { return op->desc.n * trm_shape_count(&op->desc.in); }
 static inline int64_t trm_ref_out_count(const trm_op *op) { return op->desc.n * trm_shape_count(&op->desc.out); }
 
-/* A sample seen as an image: what has no three dimensions is channels of 1 x 1, for which memory
- * and canonical order are one. */
+/* A sample seen as channels and pixels: what has no channels first is channels of one pixel, for which memory and canonical
+ * order are one. */
 typedef struct trm_ref_image {
-    int64_t c, h, w;
+    int64_t c, pixels;
 } trm_ref_image;
 static inline trm_ref_image trm_ref_image_of(const trm_shape *s) {
-    if (s->rank == 3) return (trm_ref_image){s->dim[0], s->dim[1], s->dim[2]};
-    return (trm_ref_image){trm_shape_count(s), 1, 1};
+    const int64_t count = trm_shape_count(s), c = trm_shape_channels_first(s) ? s->dim[0] : count;
+    return (trm_ref_image){c, count / c};
 }
-
-/* Channels of a sample: the first dimension of an image, else the last one. */
-static inline int64_t trm_ref_channels(const trm_shape *s) { return s->dim[s->rank == 3 ? 0 : s->rank - 1]; }
 
 /* Applies desc.act in place over n values; NONE does nothing. */
 void trm_ref_apply_act(trm_act act, int64_t n, double *y);

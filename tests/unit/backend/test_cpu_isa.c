@@ -167,11 +167,25 @@ static void row_loops(void **state) {
 static void pool_loops(void **state) {
     (void)state;
     const trm_pool shapes[] = {
-        {.n = 2, .c = 20, .in = {8, 8}, .out = {4, 4}, .kernel = {2, 2}, .stride = {2, 2}},
-        {.n = 3, .c = 3, .in = {7, 6}, .out = {3, 3}, .kernel = {2, 2}, .stride = {2, 2}},
-        {.n = 2, .c = 70, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}},
-        {.n = 2, .c = 17, .in = {9, 5}, .out = {3, 2}, .kernel = {3, 2}, .stride = {3, 3}},
-        {.n = 4, .c = 64, .in = {8, 8}, .out = {1, 1}, .kernel = {8, 8}, .stride = {8, 8}},
+        {.n = 2, .c = 20, .in = {1, 8, 8}, .out = {1, 4, 4}, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
+        {.n = 3, .c = 3, .in = {1, 7, 6}, .out = {1, 3, 3}, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
+        {.n = 2,
+         .c = 70,
+         .in = {1, 6, 6},
+         .out = {1, 6, 6},
+         .kernel = {1, 3, 3},
+         .stride = {1, 1, 1},
+         .pad = {0, 1, 1}},
+        {.n = 2, .c = 17, .in = {1, 9, 5}, .out = {1, 3, 2}, .kernel = {1, 3, 2}, .stride = {1, 3, 3}},
+        {.n = 4, .c = 64, .in = {1, 8, 8}, .out = {1, 1, 1}, .kernel = {1, 8, 8}, .stride = {1, 8, 8}},
+        {.n = 2,
+         .c = 17,
+         .in = {4, 5, 3},
+         .out = {2, 2, 2},
+         .kernel = {3, 3, 2},
+         .stride = {2, 2, 2},
+         .pad = {1, 0, 1}},
+        {.n = 2, .c = 5, .in = {5, 7, 6}, .out = {2, 3, 6}, .kernel = {4, 4, 1}, .adaptive = true},
     };
     for (size_t i = 0; i < SUPPORT_COUNT(shapes); i++) {
         for (int add = 0; add < 2; add++) {
