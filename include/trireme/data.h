@@ -128,8 +128,8 @@ typedef struct trm_data_stats {
     int64_t channels, count;        /* count: elements of a channel that were seen; 0 = not known */
     double *mean, *std, *min, *max; /* std: of all of them, divided by their number */
 } trm_data_stats;
-/* What has a mean of its own: the channels of an image, the last dimension of a vector or a sequence. */
-static inline int64_t trm_data_channels(const trm_shape *x) { return x->dim[x->rank == 3 ? 0 : x->rank - 1]; }
+/* What has a mean of its own: the channels of an image or volume, the last dimension of a vector or a sequence. */
+static inline int64_t trm_data_channels(const trm_shape *x) { return trm_shape_channels(x); }
 /* Is told now and then how many rows are read; a fault ends the reading. */
 typedef trm_status (*trm_stats_fn)(void *ctx, int64_t done, int64_t rows);
 /* Reads all rows, without transforms.  The same on any rank and from any layout of the file.  tell may be NULL. */

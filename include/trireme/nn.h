@@ -32,11 +32,20 @@ typedef enum trm_init {
     TRM_INIT_COUNT
 } trm_init;
 
+/* Sizes along the axes of a value: n == 1 means at[0] for each axis, else there is one for each. */
+typedef struct trm_sizes {
+    int n;
+    int64_t at[TRM_MAX_AXES];
+} trm_sizes;
+static inline trm_sizes trm_sizes_all(int64_t size) { return (trm_sizes){1, {size}}; }
+
 /* All attributes that any layer knows; which ones a layer takes is in its table entry. */
 typedef struct trm_layer_attr {
-    int64_t out;                    /* linear: features; conv2d: channels */
+    int64_t out;                    /* linear: features; convolutions: channels */
     bool bias;
-    int64_t kernel[2], stride[2], pad[2], dilation[2], groups;
+    trm_sizes kernel, stride, pad, dilation, output_pad;
+    int64_t groups;
+    trm_sizes size;                 /* adaptive pools: of the output */
     double eps, momentum, p;
     bool sync;                      /* batch_norm: statistics over all ranks */
     bool tanh;                      /* gelu: the tanh form */
@@ -52,14 +61,14 @@ typedef struct trm_layer_attr {
     const char *tie;                /* name of the layer whose weight this one uses; NULL = own */
 } trm_layer_attr;
 
-typedef enum trm_attr_kind { TRM_ATTR_INT, TRM_ATTR_PAIR, TRM_ATTR_FLOAT, TRM_ATTR_BOOL, TRM_ATTR_INIT, TRM_ATTR_NAME, TRM_ATTR_SHAPE } trm_attr_kind;
-/* One key of a layer in the job file. PAIR: one integer or two (height, width). */
+typedef enum trm_attr_kind { TRM_ATTR_INT, TRM_ATTR_SIZES, TRM_ATTR_FLOAT, TRM_ATTR_BOOL, TRM_ATTR_INIT, TRM_ATTR_NAME, TRM_ATTR_SHAPE } trm_attr_kind;
+/* One key of a layer in the job file.  SIZES: one integer, or one for each axis. */
 typedef struct trm_attr_def {
     const char *key;
     trm_attr_kind kind;
     size_t offset;                  /* in trm_layer_attr */
     bool required;
-    double def, min, max;           /* default and allowed range (INT, PAIR, FLOAT, BOOL) */
+    double def, min, max;           /* default and allowed range (INT, SIZES, FLOAT, BOOL) */
     const char *about;              /* "output features" */
 } trm_attr_def;
 
@@ -104,6 +113,9 @@ TRM_API trm_status trm_graph_check_loss(const trm_graph *g, trm_loss_kind loss, 
 
 TRM_API int trm_graph_nodes(const trm_graph *g);
 TRM_API const trm_shape *trm_graph_shape(const trm_graph *g, int node);
+/* Channels of a value that lies in memory with its channels last though its shape has them first; 0 where memory follows the
+ * shape.  (C,L) may be either: what 1-D layers make is the former. */
+TRM_API int64_t trm_graph_channels_first(const trm_graph *g, int node);
 TRM_API int trm_graph_find(const trm_graph *g, const char *name);   /* node id or -1 */
 
 /* What `trireme check` prints of a node; FLOPs of one sample (a multiply and an add are two). */

@@ -16,7 +16,7 @@ typedef struct lie {
 
 static lie lie_of(const trm_data_info *info) {
     int64_t channels = trm_data_channels(&info->x), n = trm_shape_count(&info->x) / channels;
-    bool last = info->x_hwc || info->x.rank != 3;
+    bool last = info->x_hwc || !trm_shape_channels_first(&info->x);
     return last ? (lie){channels, n, channels, 1} : (lie){channels, n, 1, n};
 }
 

@@ -67,9 +67,17 @@ static bool same_but_ones(const trm_shape *a, const trm_shape *b) {
     }
 }
 
+/* A sample with its channels last, seen with them first. */
+static trm_shape channels_first(const trm_shape *last) {
+    trm_shape s = {last->rank, {last->dim[last->rank - 1]}};
+    for (int i = 1; i < last->rank; i++) s.dim[i] = last->dim[i - 1];
+    return s;
+}
+
 static bool is_hwc_of(const trm_shape *hwc, const trm_shape *chw) {
-    return hwc->rank == 3 && chw->rank == 3 && hwc->dim[0] == chw->dim[1] && hwc->dim[1] == chw->dim[2] &&
-           hwc->dim[2] == chw->dim[0];
+    if (!trm_shape_channels_first(hwc)) return false;
+    const trm_shape turned = channels_first(hwc);
+    return trm_shape_equal(&turned, chw);
 }
 
 static void list_text(const trm_shape *s, char *buf, size_t cap) {
@@ -113,8 +121,8 @@ static trm_status settle_x_samples(trm_dataset *d, const trm_data_spec *spec, co
     }
     *x = stored.rank == 0 ? trm_shape_of(1, 1) : stored;
     if (!spec->hwc) return TRM_OK;
-    if (stored.rank == 3) {
-        *x = trm_shape_of(3, stored.dim[2], stored.dim[0], stored.dim[1]);
+    if (trm_shape_channels_first(&stored)) {
+        *x = channels_first(&stored);
     } else if (stored.rank == 2) {
         *x = trm_shape_of(3, 1, stored.dim[0], stored.dim[1]);
     } else {

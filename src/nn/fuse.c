@@ -8,16 +8,16 @@ static void count_uses(const trm_graph *g, trm_fusion *f) {
     f[g->output].uses++;
 }
 
-/* A flatten moves nothing where the image has one channel or one pixel, or is no image at all. */
+/* A flatten moves nothing where there is one channel or one pixel, or channels do not come first. */
 static bool flatten_is_view(const trm_shape *x) {
-    return !trm_shape_is_image(x) || x->dim[0] == 1 || x->dim[1] * x->dim[2] == 1;
+    return !trm_shape_channels_first(x) || x->dim[0] == 1 || x->dim[0] == trm_shape_count(x);
 }
 
 static bool is_view(const trm_node *n, bool train) {
     if (n->kind == TRM_NODE_DROPOUT) return !train || n->desc.p == 0;
     if (n->kind == TRM_NODE_FLATTEN) return flatten_is_view(&n->desc.in);
     if (n->kind == TRM_NODE_UNFLATTEN) return flatten_is_view(&n->desc.out);
-    return n->kind == TRM_NODE_SUM_STATS;
+    return n->kind == TRM_NODE_SUM_STATS || n->kind == TRM_NODE_TRANSPOSE;
 }
 
 /* May the op of node c also apply `act`? */

@@ -17,7 +17,7 @@ trm_status trm_graph_create(const trm_shape *input, bool tokens, trm_graph **out
         return TRM_MEMORY;
     }
     n->tokens = tokens;
-    n->desc.in = n->desc.out = *input;
+    n->desc.in = n->desc.out = n->shown = *input;
     *out = g;
     return TRM_OK;
 }
@@ -46,7 +46,10 @@ trm_node *trm_graph_new_node(trm_graph *g, trm_node_kind kind, const char *name,
     for (int i = 0; i < n_in; i++) n->in[i] = in[i];
     n->weight = n->bias = n->run_mean = n->run_var = -1;
     n->desc.groups = 1;
-    if (n_in) n->desc.in = n->desc.out = g->nodes[in[0]].desc.out;
+    if (n_in) {
+        n->desc.in = n->desc.out = g->nodes[in[0]].desc.out;
+        n->signal = g->nodes[in[0]].signal;
+    }
     n->desc.layer = g->layers;
     return n;
 }
@@ -129,8 +132,10 @@ trm_status trm_graph_add(trm_graph *g, const trm_layer_type *t, const trm_layer_
     }
     TRM_TRY(check_name(g, name));
     TRM_TRY(check_inputs(g, t, a, name, in));
+    const int first = g->n_nodes;
     g->layers++;
     TRM_TRY(t->build(g, a, name, in, out));
+    for (int i = first; i < g->n_nodes; i++) g->nodes[i].shown = trm_node_shape(&g->nodes[i]);
     if (g->n_nodes > 100000) return trm_fail(TRM_JOB, "the model has more than 100000 layers");
     g->output = *out;
     return TRM_OK;
@@ -144,15 +149,16 @@ trm_status trm_graph_set_output(trm_graph *g, int node) {
 
 static trm_status check_cross_entropy(const trm_graph *g, const trm_shape *target, bool target_is_class,
                                       int64_t classes) {
-    const trm_shape *y = &g->nodes[g->output].desc.out;
+    const trm_node *out = &g->nodes[g->output];
+    const trm_shape *y = &out->desc.out;
     char a[80], b[80];
     if (!target_is_class)
         return trm_fail(TRM_JOB,
                         "cross_entropy needs class labels, the data has float targets; use loss: mse or bce");
     const int64_t rows = trm_shape_count(y) / trm_shape_last(y);
-    if (trm_shape_is_image(y) || rows != trm_shape_count(target))
+    if (trm_shape_channels_first(y) || rows != trm_shape_count(target))
         return trm_fail(TRM_JOB, "the model's output %s does not fit targets of shape %s",
-                        trm_shape_text(y, a, sizeof a), trm_shape_text(target, b, sizeof b));
+                        trm_node_shape_text(out, a), trm_shape_text(target, b, sizeof b));
     if (classes > trm_shape_last(y))
         return trm_fail(TRM_JOB, "the model has %lld outputs but the labels reach %lld (%lld classes)",
                         (long long)trm_shape_last(y), (long long)classes - 1, (long long)classes);
@@ -168,47 +174,80 @@ trm_status trm_graph_check_loss(const trm_graph *g, trm_loss_kind loss, const tr
     if (g->nodes[g->output].tokens)
         return trm_fail(TRM_JOB, "the model's output is token ids; it must be numbers");
     if (loss == TRM_LOSS_CROSS_ENTROPY) return check_cross_entropy(g, target, target_is_class, classes);
-    const trm_shape *y = &g->nodes[g->output].desc.out;
+    const trm_node *y = &g->nodes[g->output];
     if (target_is_class)
         return trm_fail(TRM_JOB,
                         "%s needs float targets, the data has class labels; use loss: cross_entropy or "
                         "data.target_type: float",
                         loss == TRM_LOSS_MSE ? "mse" : "bce");
-    if (trm_shape_count(y) != trm_shape_count(target))
+    if (trm_shape_count(&y->desc.out) != trm_shape_count(target))
         return trm_fail(TRM_JOB, "the model's output %s does not fit targets of shape %s",
-                        trm_shape_text(y, a, sizeof a), trm_shape_text(target, b, sizeof b));
+                        trm_node_shape_text(y, a), trm_shape_text(target, b, sizeof b));
     return TRM_OK;
 }
 
-trm_status trm_graph_wants_image(const char *type, const char *name, const trm_shape *x) {
-    char buf[80];
-    trm_fail(TRM_JOB, "layer '%s': %s reads images (C,H,W), its input has shape %s", name, type,
-             trm_shape_text(x, buf, sizeof buf));
-    if (x->rank == 1) trm_hint("if the samples are stored flat, data.shape: [C,H,W] makes them images");
-    return TRM_JOB;
+int trm_graph_nodes(const trm_graph *g) { return g->n_nodes; }
+const trm_shape *trm_graph_shape(const trm_graph *g, int node) { return &g->nodes[node].shown; }
+
+int64_t trm_graph_channels_first(const trm_graph *g, int node) {
+    const trm_shape *s = &g->nodes[node].desc.out;
+    return trm_shape_channels_first(s) ? s->dim[0] : 0;
 }
 
-int trm_graph_nodes(const trm_graph *g) { return g->n_nodes; }
-const trm_shape *trm_graph_shape(const trm_graph *g, int node) { return &g->nodes[node].desc.out; }
-
 static const char *const kind_names[TRM_NODE_KIND_COUNT] = {
-    "input",      "linear",     "conv2d",     "pool",      "batch_norm_stats",
-    "batch_norm", "layer_norm", "group_norm", "act",       "softmax",
-    "dropout",    "flatten",    "unflatten",  "embedding", "positional_embedding",
-    "attention",  "add",        "concat",     "sum_stats", "sum_gradients",
+    "input",
+    "linear",
+    "conv",
+    "pool",
+    "batch_norm_stats",
+    "batch_norm",
+    "layer_norm",
+    "group_norm",
+    "act",
+    "softmax",
+    "dropout",
+    "flatten",
+    "unflatten",
+    "transpose",
+    "embedding",
+    "positional_embedding",
+    "attention",
+    "add",
+    "concat",
+    "sum_stats",
+    "sum_gradients",
     "sum_tail",
 };
 
-const char *trm_node_kind_name(trm_node_kind k) { return kind_names[k]; }
+static const char *kind_name(const trm_node *n) {
+    static const char *const convs[2][1 + TRM_MAX_AXES] = {
+        {"conv", "conv1d", "conv2d", "conv3d"},
+        {"conv", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"},
+    };
+    if (n->kind == TRM_NODE_ACT) return trm_act_name(n->desc.act);
+    return n->kind == TRM_NODE_CONV ? convs[n->desc.transposed][trm_node_axes(n)] : kind_names[n->kind];
+}
+
+/* Pixels under a window. */
+static double window(const trm_op_desc *d) {
+    double pixels = 1;
+    for (int a = 0; a < d->in.rank - 1; a++) pixels *= (double)d->kernel[a];
+    return pixels;
+}
+
+/* Each pixel on the side that a convolution's kernel is laid around meets its weights once. */
+static double conv_flops(const trm_op_desc *d) {
+    const trm_shape *from = d->transposed ? &d->out : &d->in, *to = d->transposed ? &d->in : &d->out;
+    return 2 * (double)trm_shape_count(to) * (double)(from->dim[0] / d->groups) * window(d);
+}
 
 double trm_node_flops(const trm_node *n) {
     const double in = (double)trm_shape_count(&n->desc.in), out = (double)trm_shape_count(&n->desc.out);
     switch (n->kind) {
     case TRM_NODE_LINEAR: return 2 * out * (double)trm_shape_last(&n->desc.in);
-    case TRM_NODE_CONV:
-        return 2 * out * (double)(n->desc.in.dim[0] / n->desc.groups * n->desc.kernel[0] * n->desc.kernel[1]);
+    case TRM_NODE_CONV: return conv_flops(&n->desc);
     case TRM_NODE_ATTENTION: return 4 * (double)n->desc.in.dim[0] * out;
-    case TRM_NODE_POOL: return out * (double)(n->desc.kernel[0] * n->desc.kernel[1]);
+    case TRM_NODE_POOL: return n->desc.adaptive ? in : out * window(&n->desc);
     case TRM_NODE_BN_STATS: return 3 * in;
     case TRM_NODE_BN_APPLY: return 2 * out;
     case TRM_NODE_LAYER_NORM:
@@ -222,11 +261,19 @@ double trm_node_flops(const trm_node *n) {
     }
 }
 
+/* Whether a value is the input, if under another shape. */
+static bool is_input(const trm_graph *g, int node) {
+    const trm_node *n = &g->nodes[node];
+    while (n->kind == TRM_NODE_FLATTEN || n->kind == TRM_NODE_UNFLATTEN || n->kind == TRM_NODE_TRANSPOSE)
+        n = &g->nodes[n->in[0]];
+    return n->kind == TRM_NODE_INPUT;
+}
+
 /* A product's two gradients cost as much as two forward products; the first layer's input needs none. */
 static double backward_flops(const trm_graph *g, const trm_node *n) {
     const double f = trm_node_flops(n);
     const bool product = n->kind == TRM_NODE_LINEAR || n->kind == TRM_NODE_CONV;
-    if (product) return g->nodes[n->in[0]].kind == TRM_NODE_INPUT ? f : 2 * f;
+    if (product) return is_input(g, n->in[0]) ? f : 2 * f;
     return n->kind == TRM_NODE_ATTENTION ? 2.5 * f : f;
 }
 
@@ -235,8 +282,8 @@ trm_node_info trm_graph_node(const trm_graph *g, int node) {
     const bool value = n->kind != TRM_NODE_BN_STATS && !trm_node_is_comm(n);
     return (trm_node_info){
         .name = n->name,
-        .kind = n->kind == TRM_NODE_ACT ? trm_act_name(n->desc.act) : kind_names[n->kind],
-        .out = n->desc.out,
+        .kind = kind_name(n),
+        .out = n->shown,
         .params = n->own_params,
         .forward_flops = trm_node_flops(n),
         .backward_flops = backward_flops(g, n),

@@ -228,9 +228,11 @@ static trm_status lower_load_x(lower *l) {
     return TRM_OK;
 }
 
+/* Float targets lie as the output does, element for element in canonical order. */
 static trm_status lower_load_y(lower *l, int *target) {
     const trm_load_spec *ld = &l->r->load;
-    trm_op_desc d = {.kind = TRM_OP_LOAD_Y, .n = l->s->n, .first = l->s->first, .in = ld->y, .out = ld->y};
+    trm_op_desc d = {.kind = TRM_OP_LOAD_Y, .n = l->s->n, .first = l->s->first};
+    d.in = d.out = ld->y_is_class ? ld->y : l->g->nodes[l->g->output].desc.out;
     d.raw_type = ld->y_type;
     d.raw_stride = ld->y_stride;
     d.out_tokens = ld->y_is_class;
@@ -450,7 +452,7 @@ static trm_status lower_fused_act(lower *l, int node) {
     return TRM_OK;
 }
 
-/* linear and conv2d: weight gradient, then input gradient. */
+/* linear and convolutions: weight gradient, then input gradient. */
 static trm_status lower_product_backward(lower *l, int node, trm_op_kind bwd_x, trm_op_kind bwd_w) {
     const trm_node *n = &l->g->nodes[node];
     const value *x = input_value(l, node, 0), *v = &l->v[node];

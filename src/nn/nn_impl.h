@@ -20,6 +20,7 @@ typedef enum trm_node_kind {
     TRM_NODE_DROPOUT,
     TRM_NODE_FLATTEN,
     TRM_NODE_UNFLATTEN,
+    TRM_NODE_TRANSPOSE,             /* (C,L) and back: the same memory, seen the other way */
     TRM_NODE_EMBED,
     TRM_NODE_POSEMB,
     TRM_NODE_ATTENTION,
@@ -38,6 +39,8 @@ typedef struct trm_node {
     int n_in, in[TRM_MAX_INPUTS];   /* ids of earlier nodes */
     trm_op_desc desc;               /* shapes and attributes; kind, n and the flags of a phase are filled when it is lowered */
     bool tokens;                    /* the value is int32 ids */
+    bool signal;                    /* desc.out is (C,1,L), which people see as (C,L) */
+    trm_shape shown;                /* the value's shape as people see it */
     int weight, bias;               /* entries of the parameter table, -1 = none */
     int run_mean, run_var;          /* batch norm: state entries */
     int64_t own_params;
@@ -67,16 +70,28 @@ int64_t trm_graph_new_small(trm_graph *g, int64_t count);
 /* Weight and bias of a node that multiplies: the default init is PyTorch's. */
 trm_status trm_graph_weight_and_bias(trm_graph *g, int node, const trm_layer_attr *a, const trm_shape *weight, int64_t fan_in,
                                      int64_t fan_out, int64_t biases);
-/* The sentence for a layer that reads images and got something else. */
-trm_status trm_graph_wants_image(const char *type, const char *name, const trm_shape *x);
+/* ---- space.c: values whose channels come first ---- */
+
+/* Axes beside the channels: 1 for signals, 2 for images, 3 for volumes, 0 for all else. */
+int trm_node_axes(const trm_node *n);
+/* The shape of a value as people see it, and its text. */
+trm_shape trm_node_shape(const trm_node *n);
+const char *trm_node_shape_text(const trm_node *n, char buf[80]);
+/* Adds what turns (C,L), as it lies in a file, into a signal. */
+trm_status trm_graph_as_signal(trm_graph *g, const char *name, int in, int *out);
+/* Where one of the values is a signal, those of two dimensions become signals too. */
+trm_status trm_graph_alike(trm_graph *g, const char *name, int count, int *in);
+/* The value with low to high axes, turned into a signal where that makes it one; else the sentence that says what `type` reads. */
+trm_status trm_graph_as_space(trm_graph *g, const char *type, const char *name, int in, int low, int high, int *out);
+/* One size for each of the axes. */
+trm_status trm_sizes_for(const char *name, const char *key, const trm_sizes *s, int axes, int64_t out[TRM_MAX_AXES]);
+
 static inline int trm_node_id(const trm_graph *g, const trm_node *n) { return (int)(n - g->nodes); }
 static inline bool trm_node_is_comm(const trm_node *n) { return n->kind >= TRM_NODE_SUM_STATS; }
-static inline bool trm_shape_is_image(const trm_shape *s) { return s->rank == 3; }
 static inline int64_t trm_shape_last(const trm_shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
 
 /* FLOPs of one sample, forward; backward without the first layer's input gradient is at most twice that. */
 double trm_node_flops(const trm_node *n);
-const char *trm_node_kind_name(trm_node_kind k);
 
 /* ---- lowering: graph -> the ops of a pass over n samples --------------------------------- */
 

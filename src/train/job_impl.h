@@ -22,6 +22,7 @@ typedef enum trm_job_kind {
     TRM_KEY_FLOATS,                 /* double *, owned, and an int count; where there are names also names[0]: count -1 */
     TRM_KEY_INTS,                   /* int64_t[8] and an int count */
     TRM_KEY_PAIR,                   /* int64_t[2]: one whole number for both, or a list of two */
+    TRM_KEY_SIZES,                  /* trm_sizes: one whole number for all axes, or a list with one for each */
     TRM_KEY_SHAPE,                  /* trm_shape */
     TRM_KEY_ROWS,                   /* two int64_t: first row, number of rows (0 = to the end); "100:200" */
     TRM_KEY_EVERY,                  /* trm_every */

@@ -55,9 +55,10 @@ const trm_job_key trm_job_keys[] = {
     {"data.target", TRM_KEY_TEXT, AT(data.target), .def_text = "found by common names",
      .about = "path of the labels or target numbers inside the files"},
     {"data.shape", TRM_KEY_SHAPE, AT(data.shape), .min = 1, .def_text = "as stored",
-     .about = "shape of one sample, `[C,H,W]` or `[F]`, where the file holds flat rows"},
+     .about =
+         "shape of one sample, `[F]`, `[C,L]`, `[C,H,W]` or `[C,D,H,W]`, where the file holds flat rows"},
     {"data.layout", TRM_KEY_CHOICE_BOOL, AT(data.hwc), .names = layouts, .def = "chw",
-     .about = "how images are stored: channels first or last"},
+     .about = "how images and volumes are stored: channels first or last"},
     {"data.window", TRM_KEY_INT, AT(data.window), .min = 1, .max = MANY, .unit = "tokens", .def_text = "none",
      .about = "cuts a stream of tokens into samples of this length; the target is the next token"},
     {"data.classes", TRM_KEY_INT, AT(data.classes), .min = 1, .max = MANY, .def_text = "from the data",

@@ -77,6 +77,7 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
     case TRM_KEY_PAIR:
         trm_str_add(out, "%sa whole number or a list of two", k->flags & TRM_KEY_BY ? "`AxB`, " : "");
         break;
+    case TRM_KEY_SIZES: trm_str_add(out, "a whole number or a list with one for each axis"); break;
     case TRM_KEY_SHAPE: trm_str_add(out, "lists of 1 to %d whole numbers", TRM_MAX_DIMS); break;
     case TRM_KEY_LABELS: trm_str_add(out, "a map or a list of different whole numbers"); return;
     case TRM_KEY_TRANSFORMS:
@@ -282,6 +283,10 @@ static bool read_pair(const trm_job_key *k, const trm_yaml_node *n, int64_t *out
     return true;
 }
 
+static bool read_sizes(const trm_job_key *k, const trm_yaml_node *n, trm_sizes *out) {
+    return read_ints(k, n, TRM_MAX_AXES, out->at, &out->n);
+}
+
 static bool read_shape(const trm_job_key *k, const trm_yaml_node *n, trm_shape *out) {
     return read_ints(k, n, TRM_MAX_DIMS, out->dim, &out->rank) && trm_shape_valid(out);
 }
@@ -399,6 +404,7 @@ static bool read_plain(const trm_job_key *k, const trm_yaml_node *n, void *at, v
     case TRM_KEY_BOOL: return read_bool(n, at);
     case TRM_KEY_INTS: return read_ints(k, n, 8, at, count);
     case TRM_KEY_PAIR: return read_pair(k, n, at);
+    case TRM_KEY_SIZES: return read_sizes(k, n, at);
     case TRM_KEY_SHAPE: return read_shape(k, n, at);
     case TRM_KEY_ROWS: return read_rows(n, at);
     case TRM_KEY_EVERY: return read_every(k, n, at);
@@ -518,6 +524,7 @@ void trm_job_value_write(const trm_job_key *k, const void *base, trm_str *out) {
         break;
     case TRM_KEY_INTS: write_ints(at, *count, out); break;
     case TRM_KEY_PAIR: write_ints(at, 2, out); break;
+    case TRM_KEY_SIZES: write_ints(((const trm_sizes *)at)->at, ((const trm_sizes *)at)->n, out); break;
     case TRM_KEY_SHAPE: write_ints(((const trm_shape *)at)->dim, ((const trm_shape *)at)->rank, out); break;
     case TRM_KEY_ROWS: write_rows(at, out); break;
     case TRM_KEY_EVERY: write_every(at, out); break;

@@ -7,7 +7,7 @@
 /* ---- layer types as forms ---- */
 
 static const trm_job_kind kind_of[] = {
-    [TRM_ATTR_INT] = TRM_KEY_INT,     [TRM_ATTR_PAIR] = TRM_KEY_PAIR,   [TRM_ATTR_FLOAT] = TRM_KEY_FLOAT,
+    [TRM_ATTR_INT] = TRM_KEY_INT,     [TRM_ATTR_SIZES] = TRM_KEY_SIZES, [TRM_ATTR_FLOAT] = TRM_KEY_FLOAT,
     [TRM_ATTR_BOOL] = TRM_KEY_BOOL,   [TRM_ATTR_INIT] = TRM_KEY_CHOICE, [TRM_ATTR_NAME] = TRM_KEY_TEXT,
     [TRM_ATTR_SHAPE] = TRM_KEY_SHAPE,
 };

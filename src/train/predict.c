@@ -20,6 +20,7 @@ typedef struct predict {
         put; /* rank 0's: rows that came, and rows of the file, with those of samples that are left out */
     trm_shape shape;    /* of one row of output */
     int64_t row, piece; /* elements of a row; rows that are handed over at a time */
+    int64_t channels;   /* of an output that lies with its channels last, else 0 */
     float *rows;        /* a piece */
     double began, said;
 } predict;
@@ -79,9 +80,8 @@ static trm_status check_apart(const trm_engine *e, const char *out) {
 
 /* ---- rows ---- */
 
-/* Images lie as (H,W,C) on the device, and as (C,H,W) in files. */
-static void turn(const trm_shape *s, const float *from, float *to) {
-    int64_t channels = s->dim[0], pixels = s->dim[1] * s->dim[2];
+/* Channels that come first lie last on the device, and first in files. */
+static void turn(int64_t channels, int64_t pixels, const float *from, float *to) {
     for (int64_t c = 0; c < channels; c++)
         for (int64_t i = 0; i < pixels; i++) to[c * pixels + i] = from[i * channels + c];
 }
@@ -94,11 +94,11 @@ static void take_rows(predict *p, int64_t first, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const char *from = all + (size_t)((first + i) * p->row) * trm_engine_float(e);
         float *to = p->rows + i * p->row;
-        if (p->shape.rank != 3) {
+        if (p->channels == 0) {
             trm_convert_f32(from, type, p->row, to);
         } else {
             trm_convert_f32(from, type, p->row, p->rows + p->piece * p->row);
-            turn(&p->shape, p->rows + p->piece * p->row, to);
+            turn(p->channels, p->row / p->channels, p->rows + p->piece * p->row, to);
         }
     }
 }
@@ -185,8 +185,9 @@ static trm_status open_rows(predict *p) {
     trm_engine *e = &p->engine;
     p->shape = *trm_graph_shape(e->graph, trm_graph_output(e->graph));
     p->row = trm_shape_count(&p->shape);
+    p->channels = trm_graph_channels_first(e->graph, trm_graph_output(e->graph));
     p->piece = trm_sink_piece(&p->shape);
-    /* One more, to turn an image. */
+    /* One more, to turn what has its channels first. */
     p->rows = trm_alloc_array((size_t)((p->piece + 1) * p->row), sizeof *p->rows, "predictions");
     TRM_TRY(p->rows ? TRM_OK : TRM_MEMORY);
     return trm_exam_open(e, e->valid, &p->exam);

@@ -64,10 +64,12 @@ CASES_LIST = [
          lambda m: torch.optim.RMSprop(no_decay_groups(m, 0.001), lr=2e-4, alpha=0.95, momentum=0.5)),
     Case("lenet", "digits", 2000, twins.Lenet, lambda m: torch.optim.SGD(m.parameters(), lr=0.02, momentum=0.9)),
     Case("resnet20", "images", 1000, twins.Resnet20, lambda m: torch.optim.SGD(m.parameters(), lr=0.02, momentum=0.9)),
+    Case("signal", "digits", 2000, twins.Signal, lambda m: torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9)),
+    Case("volume", "images", 1000, twins.Volume, lambda m: torch.optim.SGD(m.parameters(), lr=0.04, momentum=0.9)),
     Case("gpt", "tokens", 40000, twins.Gpt, lambda m: torch.optim.AdamW(no_decay_groups(m, 0.1), lr=1e-3, betas=(0.9, 0.999)),
          lr_at=gpt_lr, clip=1.0, window=64),
 ]
-BATCH = {"mlp": 64, "rmsprop": 64, "lenet": 64, "resnet20": 32, "gpt": 8}
+BATCH = {"mlp": 64, "rmsprop": 64, "lenet": 64, "resnet20": 32, "signal": 64, "volume": 32, "gpt": 8}
 
 
 def order(case, n, cwd):

@@ -1,4 +1,4 @@
-"""The four preset models in PyTorch, with Trireme's parameter names, and the files that both read."""
+"""The models of tests/reference/cases in PyTorch, with Trireme's parameter names, and the files that both read."""
 import json
 import struct
 
@@ -61,6 +61,35 @@ class Resnet20(nn.Module):
         x = F.relu(self.bn1(self.conv1(x)))
         x = self.layer3(self.layer2(self.layer1(x)))
         return self.fc(x.mean((2, 3)))
+
+
+class Signal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv1d(28, 32, 5, 2, 2), nn.BatchNorm1d(32)
+        self.conv2, self.gn2 = nn.Conv1d(32, 32, 3, 1, 2, dilation=2, groups=4), nn.GroupNorm(4, 32)
+        self.up = nn.ConvTranspose1d(32, 24, 4, 3, 1, output_padding=1, groups=2)
+        self.fc = nn.Linear(96, 10)
+
+    def forward(self, x):
+        x = F.max_pool1d(F.relu(self.bn1(self.conv1(x.view(-1, 28, 28)))), 3, 2, 1)
+        x = F.relu(self.up(F.silu(self.gn2(self.conv2(x)))))
+        return self.fc(F.adaptive_avg_pool1d(x, 4).flatten(1))
+
+
+class Volume(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv3d(3, 8, 3, (1, 2, 2), 1), nn.BatchNorm3d(8)
+        self.up = nn.ConvTranspose3d(8, 8, (2, 3, 3), (1, 2, 2), (0, 1, 1), output_padding=(0, 1, 1), groups=2)
+        self.conv2 = nn.Conv3d(8, 12, 3, dilation=(2, 1, 1), groups=2, bias=False)
+        self.fc = nn.Linear(192, 10)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x.view(-1, 3, 4, 16, 16))))
+        x = F.avg_pool3d(x, (1, 3, 3), (1, 2, 2), (0, 1, 1), count_include_pad=False)
+        x = F.relu(self.conv2(F.relu(self.up(x))))
+        return self.fc(F.adaptive_max_pool3d(x, (1, 4, 4)).flatten(1))
 
 
 class Attention(nn.Module):

@@ -29,9 +29,9 @@ static inline int nn_linear(trm_graph *g, int in, int64_t out) {
 static inline int nn_conv(trm_graph *g, int in, int64_t out, int64_t k, int64_t stride, int64_t pad, int64_t groups, bool bias) {
     trm_layer_attr a = nn_attr("conv2d");
     a.out = out;
-    a.kernel[0] = a.kernel[1] = k;
-    a.stride[0] = a.stride[1] = stride;
-    a.pad[0] = a.pad[1] = pad;
+    a.kernel = trm_sizes_all(k);
+    a.stride = trm_sizes_all(stride);
+    a.pad = trm_sizes_all(pad);
     a.groups = groups;
     a.bias = bias;
     return nn_add(g, "conv2d", "", in, 0, &a);
@@ -60,7 +60,7 @@ static inline trm_graph *nn_make_conv(void) {
     trm_graph *g = nn_new(3, 2, 9, 8, false);
     int n = nn_add(g, "relu", "", nn_conv(g, 0, 4, 3, 1, 1, 1, true), 0, NULL);
     trm_layer_attr p = nn_attr("max_pool");
-    p.kernel[0] = p.kernel[1] = 2;
+    p.kernel = trm_sizes_all(2);
     n = nn_add(g, "max_pool", "", n, 0, &p);
     n = nn_add(g, "gelu", "", nn_conv(g, n, 6, 3, 1, 0, 2, true), 0, NULL);
     n = nn_add(g, "flatten", "", n, 0, NULL);
@@ -96,9 +96,9 @@ static inline trm_graph *nn_make_web(void) {
     int s = nn_add(g, "add", "", a, r, NULL);
     int t = nn_add(g, "relu", "", nn_add(g, "add", "", s, a, NULL), 0, NULL);
     trm_layer_attr p = nn_attr("avg_pool");
-    p.kernel[0] = p.kernel[1] = 3;
-    p.stride[0] = p.stride[1] = 2;
-    p.pad[0] = p.pad[1] = 1;
+    p.kernel = trm_sizes_all(3);
+    p.stride = trm_sizes_all(2);
+    p.pad = trm_sizes_all(1);
     int u = nn_add(g, "avg_pool", "", t, 0, &p);
     int v = nn_add(g, "flatten", "", u, 0, NULL);
     int w = nn_add(g, "layer_norm", "", v, 0, NULL);
@@ -153,8 +153,8 @@ static inline trm_graph *nn_make_mix(void) {
     trm_graph *g = nn_new(3, 2, 6, 6, false);
     trm_layer_attr c = nn_attr("conv2d");
     c.out = 4;
-    c.kernel[0] = c.kernel[1] = 3;
-    c.pad[0] = c.pad[1] = c.dilation[0] = c.dilation[1] = 2;
+    c.kernel = trm_sizes_all(3);
+    c.pad = c.dilation = trm_sizes_all(2);
     int a = nn_add(g, "conv2d", "", 0, 0, &c);
     int n = nn_add(g, "silu", "", nn_group_norm(g, a, 2, true), 0, NULL);
     n = nn_conv(g, nn_concat(g, 3, (int[]){0, n, a}), 4, 3, 1, 1, 2, true);
@@ -168,6 +168,110 @@ static inline trm_graph *nn_make_mix(void) {
     return g;
 }
 
+/* A layer with a window; sizes of 0 stay as they are by default. */
+static inline int nn_window(trm_graph *g, const char *type, int in, int64_t out, trm_sizes kernel, trm_sizes stride, trm_sizes pad) {
+    trm_layer_attr a = nn_attr(type);
+    a.out = out;
+    a.kernel = kernel;
+    if (stride.n) a.stride = stride;
+    if (pad.n) a.pad = pad;
+    return nn_add(g, type, "", in, 0, &a);
+}
+
+static const trm_sizes nn_default = {0, {0}};
+
+static inline int nn_adaptive(trm_graph *g, const char *type, int in, trm_sizes size) {
+    trm_layer_attr a = nn_attr(type);
+    a.size = size;
+    return nn_add(g, type, "", in, 0, &a);
+}
+
+static inline int nn_dropout(trm_graph *g, int in, double p) {
+    trm_layer_attr a = nn_attr("dropout");
+    a.p = p;
+    return nn_add(g, "dropout", "", in, 0, &a);
+}
+
+/* Signals out of (C,L): every 1-D layer, a residual from the input, sequences and back. */
+static inline trm_graph *nn_make_signal(void) {
+    trm_graph *g = nn_new(2, 3, 10, 0, false);
+    trm_layer_attr t = nn_attr("conv_transpose1d"), c = nn_attr("conv1d");
+    int n = nn_add(g, "add", "", nn_window(g, "conv1d", 0, 3, trm_sizes_all(3), nn_default, trm_sizes_all(1)), 0, NULL);
+    c.out = 4;
+    c.kernel = trm_sizes_all(3);
+    c.dilation = c.pad = trm_sizes_all(2);
+    c.bias = false;
+    n = nn_add(g, "relu", "", nn_add(g, "batch_norm", "", nn_add(g, "conv1d", "", n, 0, &c), 0, NULL), 0, NULL);
+    n = nn_window(g, "max_pool", n, 0, trm_sizes_all(3), trm_sizes_all(2), trm_sizes_all(1));
+    t.out = 6;
+    t.kernel = trm_sizes_all(3);
+    t.stride = trm_sizes_all(2);
+    t.pad = t.output_pad = trm_sizes_all(1);
+    t.groups = 2;
+    int wide = nn_add(g, "relu", "", nn_add(g, "conv_transpose1d", "", n, 0, &t), 0, NULL);
+    n = nn_dropout(g, nn_group_norm(g, wide, 3, true), 0.2);
+    n = nn_concat(g, 3, (int[]){n, 0, wide});
+    n = nn_linear(g, nn_add(g, "transpose", "", n, 0, NULL), 5);
+    n = nn_add(g, "silu", "", nn_add(g, "transpose", "", n, 0, NULL), 0, NULL);
+    n = nn_window(g, "avg_pool", n, 0, trm_sizes_all(2), nn_default, nn_default);
+    int wave = nn_adaptive(g, "adaptive_max_pool", n, trm_sizes_all(3));
+    n = nn_concat(g, 2, (int[]){nn_add(g, "flatten", "", wave, 0, NULL), nn_add(g, "flatten", "", nn_add(g, "global_pool", "", n, 0, NULL), 0, NULL)});
+    nn_linear(g, n, 4);
+    return g;
+}
+
+/* Volumes (C,D,H,W) through every 3-D layer. */
+static inline trm_graph *nn_make_volume(void) {
+    trm_shape s = {4, {2, 4, 5, 6}};
+    trm_graph *g;
+    assert_ok(trm_graph_create(&s, false, &g));
+    trm_layer_attr c = nn_attr("conv3d"), t = nn_attr("conv_transpose3d");
+    c.out = 4;
+    c.kernel = (trm_sizes){3, {3, 2, 3}};
+    c.stride = (trm_sizes){3, {1, 2, 1}};
+    c.pad = trm_sizes_all(1);
+    c.bias = false;
+    int n = nn_add(g, "relu", "", nn_add(g, "batch_norm", "", nn_add(g, "conv3d", "", 0, 0, &c), 0, NULL), 0, NULL);
+    int side = n;
+    n = nn_add(g, "add", "", nn_group_norm(g, nn_window(g, "conv3d", n, 4, trm_sizes_all(1), nn_default, nn_default), 2, true), side, NULL);
+    n = nn_window(g, "max_pool", n, 0, trm_sizes_all(2), nn_default, nn_default);
+    t.out = 6;
+    t.kernel = trm_sizes_all(2);
+    t.stride = trm_sizes_all(2);
+    t.groups = 2;
+    n = nn_add(g, "silu", "", nn_add(g, "conv_transpose3d", "", n, 0, &t), 0, NULL);
+    n = nn_concat(g, 2, (int[]){nn_dropout(g, n, 0.3), n});
+    n = nn_add(g, "softmax", "", nn_window(g, "avg_pool", n, 0, trm_sizes_all(3), trm_sizes_all(2), trm_sizes_all(1)), 0, NULL);
+    n = nn_adaptive(g, "adaptive_avg_pool", n, (trm_sizes){3, {2, 1, 2}});
+    n = nn_reshape(g, nn_add(g, "flatten", "", n, 0, NULL), trm_shape_of(4, 6LL, 2LL, 2LL, 2LL));
+    n = nn_add(g, "flatten", "", nn_add(g, "global_pool", "", n, 0, NULL), 0, NULL);
+    nn_linear(g, n, 4);
+    return g;
+}
+
+/* An image made smaller and as large again, against an image. */
+static inline trm_graph *nn_make_enlarge(void) {
+    trm_graph *g = nn_new(3, 2, 5, 4, false);
+    trm_layer_attr t = nn_attr("conv_transpose2d");
+    int n = nn_add(g, "relu", "", nn_window(g, "conv2d", 0, 6, trm_sizes_all(3), trm_sizes_all(2), trm_sizes_all(1)), 0, NULL);
+    t.out = 3;
+    t.kernel = trm_sizes_all(3);
+    t.stride = trm_sizes_all(2);
+    t.pad = trm_sizes_all(1);
+    t.output_pad = (trm_sizes){2, {0, 1}};
+    int wide = nn_add(g, "conv_transpose2d", "", n, 0, &t);
+    n = nn_add(g, "add", "", nn_add(g, "relu", "", wide, 0, NULL), wide, NULL);
+    t = nn_attr("conv_transpose2d");
+    t.out = 2;
+    t.kernel = trm_sizes_all(2);
+    t.pad = (trm_sizes){2, {1, 0}};
+    t.dilation = (trm_sizes){2, {2, 1}};
+    t.bias = false;
+    n = nn_adaptive(g, "adaptive_avg_pool", nn_add(g, "conv_transpose2d", "", n, 0, &t), (trm_sizes){2, {5, 4}});
+    nn_add(g, "add", "", n, 0, NULL);
+    return g;
+}
+
 static const nn_case nn_cases[] = {
     {"mlp", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
     {"regress", nn_make_regress, TRM_LOSS_MSE, false, 3, {.smoothing = 0}},
@@ -175,6 +279,9 @@ static const nn_case nn_cases[] = {
     {"resnet", nn_make_resnet, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
     {"web", nn_make_web, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
     {"mix", nn_make_mix, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"signal", nn_make_signal, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"volume", nn_make_volume, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0}},
+    {"enlarge", nn_make_enlarge, TRM_LOSS_MSE, false, 40, {.smoothing = 0}},
     {"gpt", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6, {.smoothing = 0}},
     {"smoothed", nn_make_mlp, TRM_LOSS_CROSS_ENTROPY, false, 0, {.smoothing = 0.2}},
     {"padded", nn_make_gpt, TRM_LOSS_CROSS_ENTROPY, true, 6, {.smoothing = 0.1, .ignores = true, .ignore = 3}},

@@ -32,6 +32,7 @@ example() { # NAME PARAMETERS [OPTIONS...]
 example mlp 669706
 example lenet 431080
 example resnet20 272474
+example signal 11562
 example gpt 3257856 --set 'data.train_rows=":3000"' --set 'data.valid_rows="3000:"'
 
 # The reference in the documentation is what the command says.

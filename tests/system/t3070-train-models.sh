@@ -52,6 +52,36 @@ model:
     - linear: 10
 train: {epochs: 2, batch: 16, label_smoothing: 0.1, optimizer: {type: lamb, lr: 0.01}}
 YAML
+cat >signal.yaml <<'YAML'
+data: {train: digits.h5, valid: valid.h5}
+model:
+  layers:
+    - reshape: [28, 28]
+    - residual: {layers: [{conv1d: {out: 28, kernel: 3, pad: 1}}, batch_norm], act: relu}
+    - max_pool: 2
+    - conv_transpose1d: {out: 8, kernel: 3, stride: 2, pad: 1, output_pad: 1}
+    - dropout: 0.2
+    - transpose
+    - linear: 6
+    - flatten
+    - linear: 10
+train: {epochs: 2, batch: 16, micro_batches: 2, optimizer: {type: sgd, lr: 0.05}}
+YAML
+cat >volume.yaml <<'YAML'
+data: {train: images.h5, valid: images.h5, shape: [3, 32, 32]}
+model:
+  layers:
+    - reshape: [3, 4, 16, 16]
+    - conv3d: {out: 4, kernel: [3, 3, 3], stride: [1, 2, 2], pad: 1}
+    - batch_norm
+    - relu
+    - conv_transpose3d: {out: 4, kernel: 2, stride: [2, 1, 1], groups: 2}
+    - adaptive_avg_pool: [2, 3, 3]
+    - group_norm: 2
+    - flatten
+    - linear: 10
+train: {updates: 4, batch: 16, optimizer: {type: sgd, lr: 0.05}}
+YAML
 cat >pad.yaml <<'YAML'
 data: {train: tokens.h5, valid: tokens.h5, window: 16}
 model: {preset: gpt, layers: 1, dim: 16, heads: 2}
@@ -59,7 +89,7 @@ train: {epochs: 2, batch: 8, micro_batches: 2, ignore_index: 1, optimizer: {type
 YAML
 
 valid_of() { field "runs/$1/metrics.jsonl" valid loss | tail -n 1; }
-for model in bn conv resnet gpt mse bce mix pad; do
+for model in bn conv resnet gpt mse bce mix signal volume pad; do
     tol=1e-5
     grep -qE 'adam|rmsprop|lamb' $model.yaml && tol=5e-5
     on 0 train $model.yaml --set run.name=$model --dump-losses one

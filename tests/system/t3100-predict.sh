@@ -159,6 +159,16 @@ is "$rc" 0 "an output of images"
 [ "$rc" = 0 ] || cat err
 holds c.h5 'map { my ($h, $l) = ($_ >> 8, $_ & 255); ($h, $l, -$h, -$l) } 0 .. 300'
 ok $? "in the order of PyTorch"
+weights signal.safetensors conv1d1 2,1,1 1,-1 2 0,0
+weights volume.safetensors conv3d1 2,1,1,1,1 1,-1 2 0,0
+for space in 'signal [1,2] conv1d' 'volume [1,1,1,2] conv3d'; do
+    read -r name shape type <<<"$space"
+    on 2 predict number.yaml --weights $name.safetensors --out $name.h5 --set "model={layers: [{reshape: $shape}, {$type: {out: 2, kernel: 1}}]}"
+    is "$rc" 0 "an output of ${name}s"
+    [ "$rc" = 0 ] || cat err
+    holds $name.h5 'map { my ($h, $l) = ($_ >> 8, $_ & 255); ($h, $l, -$h, -$l) } 0 .. 300'
+    ok $? "in the order of PyTorch"
+done
 
 # Rows of 32 KB, 9.6 MB in all: they go in several pieces, from each rank and into the file
 weights wide.safetensors conv2d1 4000,1,1,1 "$(perl -e 'print join ",", map { $_ % 7 } 0 .. 3999')" 4000 "$(perl -e 'print join ",", (0) x 4000')"

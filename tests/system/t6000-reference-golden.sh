@@ -18,7 +18,8 @@ worst() {
 }
 below() { perl -e 'exit !($ARGV[0] <= $ARGV[1])' "$1" "$2"; }
 
-for case in mlp:digits:2000 rmsprop:digits:2000 lenet:digits:2000 resnet20:images:1000 gpt:tokens:40000; do
+for case in mlp:digits:2000 rmsprop:digits:2000 lenet:digits:2000 resnet20:images:1000 signal:digits:2000 volume:images:1000 \
+    gpt:tokens:40000; do
     IFS=: read -r name kind samples <<<"$case"
     golden=$root/tests/reference/golden/$name.txt
     rm -rf runs data.h5

@@ -19,7 +19,7 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
     char buf[80];
     if (x.rank != 2)
         return trm_fail(TRM_JOB, "layer '%s': attention reads (T,C), its input has shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+                        trm_node_shape_text(&g->nodes[in[0]], buf));
     if (x.dim[1] % a->heads)
         return trm_fail(TRM_JOB, "layer '%s': %lld heads do not divide the width %lld", name,
                         (long long)a->heads, (long long)x.dim[1]);

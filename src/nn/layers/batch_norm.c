@@ -1,4 +1,4 @@
-/* batch_norm over channels (C,H,W) or features (F): Ioffe and Szegedy 2015.  Two nodes, the statistic and its use, so that a
+/* batch_norm over channels (C,L), (C,H,W), (C,D,H,W) or features (F): Ioffe and Szegedy 2015.  Two nodes, the statistic and its use, so that a
  * strategy can sum the statistic over ranks in between. */
 #include "nn_impl.h"
 
@@ -26,13 +26,13 @@ static trm_status add_params(trm_graph *g, int node, const char *name, int64_t c
 }
 
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
-    const trm_shape x = g->nodes[in[0]].desc.out;
-    char buf[80], stats_name[TRM_NAME_MAX];
-    if (x.rank != 1 && x.rank != 3)
-        return trm_fail(TRM_JOB, "layer '%s': batch_norm reads (C,H,W) or (F), its input has shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+    char stats_name[TRM_NAME_MAX];
+    int from = in[0];
+    if (g->nodes[from].desc.out.rank != 1)
+        TRM_TRY(trm_graph_as_space(g, "batch_norm", name, from, 1, TRM_MAX_AXES, &from));
+    const trm_shape x = g->nodes[from].desc.out;
     snprintf(stats_name, sizeof stats_name, "%.80s.stats", name);
-    trm_node *s = trm_graph_new_node(g, TRM_NODE_BN_STATS, stats_name, 1, in);
+    trm_node *s = trm_graph_new_node(g, TRM_NODE_BN_STATS, stats_name, 1, &from);
     if (!s) return TRM_MEMORY;
     const int stats = trm_node_id(g, s);
     s->sync = a->sync;
@@ -40,7 +40,7 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
     s->desc.momentum = a->momentum;
     s->stat = trm_graph_new_small(g, 2 * x.dim[0] + 1);
     s->gstat = trm_graph_new_small(g, 2 * x.dim[0]);
-    trm_node *n = trm_graph_new_node(g, TRM_NODE_BN_APPLY, name, 2, (int[]){in[0], stats});
+    trm_node *n = trm_graph_new_node(g, TRM_NODE_BN_APPLY, name, 2, (int[]){from, stats});
     if (!n) return TRM_MEMORY;
     n->desc.eps = a->eps;
     n->desc.momentum = a->momentum;

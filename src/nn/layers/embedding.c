@@ -34,7 +34,7 @@ static trm_status build_positional(trm_graph *g, const trm_layer_attr *a, const 
     char buf[80];
     if (x.rank != 2)
         return trm_fail(TRM_JOB, "layer '%s': positional_embedding reads (T,C), its input has shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+                        trm_node_shape_text(&g->nodes[in[0]], buf));
     const int64_t length = a->length ? a->length : x.dim[0];
     if (x.dim[0] > length)
         return trm_fail(TRM_JOB, "layer '%s': the sequence has %lld positions, the table %lld", name,

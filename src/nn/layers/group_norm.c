@@ -15,15 +15,14 @@ static trm_status add_params(trm_graph *g, int node, const char *name, int64_t c
 }
 
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
-    const trm_shape x = g->nodes[in[0]].desc.out;
-    char buf[80];
-    if (x.rank != 1 && x.rank != 3)
-        return trm_fail(TRM_JOB, "layer '%s': group_norm reads (C,H,W) or (F), its input has shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+    int from = in[0];
+    if (g->nodes[from].desc.out.rank != 1)
+        TRM_TRY(trm_graph_as_space(g, "group_norm", name, from, 1, TRM_MAX_AXES, &from));
+    const trm_shape x = g->nodes[from].desc.out;
     if (x.dim[0] % a->groups)
         return trm_fail(TRM_JOB, "layer '%s': groups is %lld, which must divide the %lld channels", name,
                         (long long)a->groups, (long long)x.dim[0]);
-    trm_node *n = trm_graph_new_node(g, TRM_NODE_GROUP_NORM, name, 1, in);
+    trm_node *n = trm_graph_new_node(g, TRM_NODE_GROUP_NORM, name, 1, &from);
     if (!n) return TRM_MEMORY;
     n->desc.groups = a->groups;
     n->desc.eps = a->eps;

@@ -4,10 +4,10 @@
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
     const trm_shape x = g->nodes[in[0]].desc.out;
     char buf[80];
-    if (trm_shape_is_image(&x))
+    if (trm_shape_channels_first(&x))
         return trm_fail(TRM_JOB,
-                        "layer '%s': layer_norm reads (F) or (T,C), its input is an image of shape %s", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+                        "layer '%s': layer_norm reads (F) or (T,C), its input has its channels first: %s",
+                        name, trm_node_shape_text(&g->nodes[in[0]], buf));
     trm_node *n = trm_graph_new_node(g, TRM_NODE_LAYER_NORM, name, 1, in);
     if (!n) return TRM_MEMORY;
     n->desc.eps = a->eps;

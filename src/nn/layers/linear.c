@@ -29,10 +29,13 @@ static trm_status use_tied_weight(trm_graph *g, int node, const char *tie, int64
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
     const trm_shape x = g->nodes[in[0]].desc.out;
     char buf[80];
-    if (trm_shape_is_image(&x))
-        return trm_fail(TRM_JOB,
-                        "layer '%s': linear cannot read an image of shape %s; put a flatten before it", name,
-                        trm_shape_text(&x, buf, sizeof buf));
+    if (trm_shape_channels_first(&x))
+        return trm_fail(TRM_JOB, "layer '%s': linear cannot read %s of shape %s; put a flatten before it",
+                        name,
+                        trm_node_axes(&g->nodes[in[0]]) == 1   ? "a signal"
+                        : trm_node_axes(&g->nodes[in[0]]) == 2 ? "an image"
+                                                               : "a volume",
+                        trm_node_shape_text(&g->nodes[in[0]], buf));
     trm_node *n = trm_graph_new_node(g, TRM_NODE_LINEAR, name, 1, in);
     if (!n) return TRM_MEMORY;
     const int64_t features = trm_shape_last(&x);

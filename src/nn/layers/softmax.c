@@ -1,4 +1,4 @@
-/* softmax over the last dimension; of an image, over the channels of each pixel. */
+/* softmax over the last dimension; where channels come first, over those of each pixel. */
 #include "nn_impl.h"
 
 static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name, const int *in, int *out) {
@@ -11,5 +11,9 @@ static trm_status build(trm_graph *g, const trm_layer_attr *a, const char *name,
 
 static const trm_attr_def none[] = {{0}};
 const trm_layer_type trm_layer_softmax = {
-    "softmax", "exp(x) / sum of exp(x) over the last dimension, of an image over its channels", none, 1, NULL,
+    "softmax",
+    "exp(x) / sum of exp(x) over the last dimension, of signals, images and volumes over their channels",
+    none,
+    1,
+    NULL,
     build};

@@ -6,8 +6,8 @@ static trm_status stage(trm_graph *g, int number, int64_t channels, int *at) {
     char name[TRM_NAME_MAX];
     trm_layer_attr conv = trm_zoo_attr("conv2d"), pool = trm_zoo_attr("max_pool");
     conv.out = channels;
-    conv.kernel[0] = conv.kernel[1] = 5;
-    pool.kernel[0] = pool.kernel[1] = 2;
+    conv.kernel = trm_sizes_all(5);
+    pool.kernel = trm_sizes_all(2);
     snprintf(name, sizeof name, "conv%d", number);
     TRM_TRY(trm_zoo_layer(g, "conv2d", &conv, name, at));
     snprintf(name, sizeof name, "relu%d", number);

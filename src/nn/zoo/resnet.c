@@ -7,9 +7,9 @@ static trm_status conv(trm_graph *g, int64_t channels, int64_t kernel, int64_t s
                        int *at) {
     trm_layer_attr a = trm_zoo_attr("conv2d");
     a.out = channels;
-    a.kernel[0] = a.kernel[1] = kernel;
-    a.stride[0] = a.stride[1] = stride;
-    a.pad[0] = a.pad[1] = kernel / 2;
+    a.kernel = trm_sizes_all(kernel);
+    a.stride = trm_sizes_all(stride);
+    a.pad = trm_sizes_all(kernel / 2);
     a.bias = false;
     a.init = TRM_INIT_KAIMING_NORMAL;
     return trm_zoo_layer(g, "conv2d", &a, name, at);

@@ -262,12 +262,35 @@ static void evaluation_adds_up(void **state) {
     }
 }
 
+/* An output of images is compared in the order of its shape, whatever shape the targets are stored in. */
+static void targets_have_the_order_of_the_output(void **state) {
+    (void)state;
+    static const char *const backends[] = {"ref", "cpu"};
+    for (size_t b = 0; b < SUPPORT_COUNT(backends); b++) {
+        nn_model m;
+        trm_graph *g = nn_new(3, 2, 1, 3, false);
+        const double x[6] = {1, 2, 3, 10, 20, 30};
+        const int64_t one = 1;
+        nn_conv(g, 0, 2, 1, 1, 0, 1, false);
+        nn_open(&m, g, backends[b], TRM_LOSS_MSE, trm_shape_of(1, 6), false, no_momentum,
+                (trm_ce_spec){.smoothing = 0});
+        for (int i = 0; i < 4; i++) nn_set(&m, m.spec.weights, i, i % 3 == 0); /* the same image */
+        assert_bound(nn_step(&m, 1, &one, x, x, 0, 1, NULL), 0);
+        nn_close(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_equal_differences), cmocka_unit_test(backends_agree),
-        cmocka_unit_test(micro_batches_add_up),        cmocka_unit_test(runs_repeat_and_learn),
-        cmocka_unit_test(rmsprop_repeats_and_learns),  cmocka_unit_test(lamb_steps_by_parameter),
-        cmocka_unit_test(non_finite_is_not_applied),   cmocka_unit_test(evaluation_adds_up),
+        cmocka_unit_test(gradients_equal_differences),
+        cmocka_unit_test(backends_agree),
+        cmocka_unit_test(micro_batches_add_up),
+        cmocka_unit_test(runs_repeat_and_learn),
+        cmocka_unit_test(rmsprop_repeats_and_learns),
+        cmocka_unit_test(lamb_steps_by_parameter),
+        cmocka_unit_test(non_finite_is_not_applied),
+        cmocka_unit_test(evaluation_adds_up),
+        cmocka_unit_test(targets_have_the_order_of_the_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

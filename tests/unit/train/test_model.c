@@ -237,6 +237,36 @@ static void joins_and_reshapes(void **state) {
     trm_graph_free(g);
 }
 
+/* One number serves each axis; lists have one for each. */
+static void windows_have_sizes(void **state) {
+    (void)state;
+    trm_graph *g = graph_of("model:\n  layers:\n"
+                            "    - conv2d: {out: 4, kernel: [3, 2], pad: [1, 0], name: a}\n"
+                            "    - conv_transpose2d: {out: 6, kernel: 2, stride: 2, groups: 2, name: b}\n"
+                            "    - adaptive_avg_pool: {size: [2, 8], name: c}\n"
+                            "    - reshape: {shape: [2, 3, 4, 4], name: d}\n"
+                            "    - conv3d: {out: 3, kernel: [2, 3, 1], stride: [1, 1, 2], name: e}\n"
+                            "    - max_pool: {kernel: 2, name: f}\n"
+                            "    - reshape: [1, 3]\n"
+                            "    - conv1d: {out: 5, kernel: [3], name: h}\n"
+                            "    - flatten\n"
+                            "    - linear: 10\n",
+                            images(1, 4, 5));
+    static const struct {
+        const char *layer, *shape;
+    } want[] = {{"a", "(4,4,4)"},   {"b", "(6,8,8)"},   {"c", "(6,2,8)"}, {"d", "(2,3,4,4)"},
+                {"e", "(3,2,2,2)"}, {"f", "(3,1,1,1)"}, {"h", "(5,1)"}};
+    char buf[80];
+    for (size_t i = 0; i < SUPPORT_COUNT(want); i++)
+        assert_string_equal(
+            trm_shape_text(trm_graph_shape(g, trm_graph_find(g, want[i].layer)), buf, sizeof buf),
+            want[i].shape);
+    assert_shape(g, "b.weight", "(4,3,2,2)");
+    assert_shape(g, "e.weight", "(3,2,2,3,1)");
+    assert_shape(g, "h.weight", "(5,1,3)");
+    trm_graph_free(g);
+}
+
 static void builds_transformers(void **state) {
     (void)state;
     trm_graph *g = graph_of("model:\n  layers:\n"
@@ -267,7 +297,7 @@ typedef struct slip {
 
 static const slip slips[] = {
     {"[lineer: 5]", "job.yaml:1:18: unknown layer `lineer`", "did you mean `linear`?"},
-    {"[xyzzy]", "job.yaml:1:18: unknown layer `xyzzy`", "layers are linear, conv2d"},
+    {"[xyzzy]", "job.yaml:1:18: unknown layer `xyzzy`", "layers are linear, conv1d"},
     {"[linear]", "job.yaml:1:18: linear needs `out`", "out: output features"},
     {"[linear: ]", "linear needs `out`", ""},
     {"[linear: 0]", "job.yaml:1:26: linear.out is 0; allowed are whole numbers from 1", ""},
@@ -281,8 +311,8 @@ static const slip slips[] = {
      ""},
     {"[linear: {out: 5, std: -1}]", "linear.std is -1; allowed are numbers from 0", ""},
     {"[conv2d: {out: 5, kernel: [3]}, {conv2d: 5}]", "conv2d needs `kernel`", ""},
-    {"[conv2d: {out: 5, kernel: [1, 2, 3]}]",
-     "conv2d.kernel is a list; allowed are a whole number or a list of two from 1", ""},
+    {"[conv3d: {out: 5, kernel: [1, 2, 3, 4]}]",
+     "conv3d.kernel is a list; allowed are a whole number or a list with one for each axis from 1", ""},
     {"[dropout: 1]", "dropout.p is 1; allowed are numbers from 0 to 0.999", ""},
     {"[relu: 5]", "job.yaml:1:24: relu takes no value, but 5 is given", "write `- relu`"},
     {"[relu: {x: 5}]", "unknown key `x` of relu", ""},
@@ -373,6 +403,12 @@ static void places_faults_of_shapes(void **state) {
                   "job.yaml:4:7: ", "flatten");
     assert_misfit("model:\n  layers:\n    - repeat: {times: 3, layers: [{conv2d: {out: 4, kernel: 5}}]}\n",
                   images(1, 8, 8), "job.yaml:3:36: ", "kernel");
+    assert_misfit(
+        "model:\n  layers:\n    - conv2d: {out: 4, kernel: [1, 2, 3]}\n", images(1, 8, 8),
+        "job.yaml:3:7: ", "kernel has 3 numbers; images (C,H,W) allow one, or two for height and width");
+    assert_misfit("model:\n  layers:\n    - max_pool: [1, 2]\n    - conv3d: {out: 4, kernel: 1}\n",
+                  images(1, 8, 8),
+                  "job.yaml:4:7: ", "conv3d reads volumes (C,D,H,W), its input has shape (1,8,4)");
     assert_misfit("model: {layers: [flatten, {linear: 9}]}\n", images(1, 8, 8),
                   "job.yaml:1:1: ", "9 outputs");
     assert_misfit("model: {layers: [flatten]}\n", images(1, 8, 8), "job.yaml:1:1: ", "no parameters");
@@ -440,19 +476,13 @@ static void survives_failing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builds_mlp),
-        cmocka_unit_test(builds_mlp_for_regression),
-        cmocka_unit_test(builds_lenet),
-        cmocka_unit_test(builds_resnet),
-        cmocka_unit_test(builds_gpt),
-        cmocka_unit_test(lists_equal_presets),
-        cmocka_unit_test(repeats_and_adds),
-        cmocka_unit_test(builds_transformers),
-        cmocka_unit_test(joins_and_reshapes),
-        cmocka_unit_test(refuses_slips),
-        cmocka_unit_test(places_faults_of_shapes),
-        cmocka_unit_test(checks_mean_and_std),
-        cmocka_unit_test(survives_failing_memory),
+        cmocka_unit_test(builds_mlp),          cmocka_unit_test(builds_mlp_for_regression),
+        cmocka_unit_test(builds_lenet),        cmocka_unit_test(builds_resnet),
+        cmocka_unit_test(builds_gpt),          cmocka_unit_test(lists_equal_presets),
+        cmocka_unit_test(repeats_and_adds),    cmocka_unit_test(builds_transformers),
+        cmocka_unit_test(joins_and_reshapes),  cmocka_unit_test(windows_have_sizes),
+        cmocka_unit_test(refuses_slips),       cmocka_unit_test(places_faults_of_shapes),
+        cmocka_unit_test(checks_mean_and_std), cmocka_unit_test(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
