@@ -84,6 +84,7 @@ void ui_line(const char *line, bool transient) {
 
 void ui_print(const char *text) {
     pthread_mutex_lock(&lock);
+    erase_bar();
     put(text);
     flush();
     pthread_mutex_unlock(&lock);

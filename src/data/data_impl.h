@@ -191,6 +191,14 @@ trm_status trm_h5_new_like(trm_h5 *f, const char *name, trm_h5 *from, const char
 trm_status trm_h5_new_texts(trm_h5 *f, const char *name, int64_t n, size_t width);
 /* Rows in the type that the file stores. */
 trm_status trm_h5_write_stored(trm_h5 *f, const char *name, int64_t first, int64_t rows, const void *bytes);
+/* Rows of sequences and texts of any length: what trm_h5_rows reads of them leads to memory of the library. */
+typedef enum trm_h5_ragged { TRM_H5_EVEN, TRM_H5_SEQUENCES, TRM_H5_TEXTS, TRM_H5_NESTED } trm_h5_ragged;
+/* item: bytes of a number of a sequence. */
+trm_h5_ragged trm_h5_ragged_of(trm_h5 *f, const char *name, size_t *item);
+/* A sum of what the elements hold, wherever it lies. */
+uint64_t trm_h5_ragged_sum(trm_h5_ragged kind, size_t item, const void *elements, size_t bytes);
+/* Gives that memory back. */
+void trm_h5_ragged_free(trm_h5 *f, const char *name, int64_t rows, void *elements);
 /* The attributes of a data set, or of the file ("/"), but for references. */
 trm_status trm_h5_copy_notes(trm_h5 *f, const char *name, trm_h5 *from, const char *like);
 trm_status trm_h5_set_rows(trm_h5 *f, const char *name, int64_t rows);

@@ -840,6 +840,8 @@ trm_status trm_h5_new_like(trm_h5 *f, const char *name, trm_h5 *from, const char
     enter();
     if (x.rank > 0) x.dim[0] = rows;
     hid_t t = H5Dget_type(from->set), list = creation_list(x.dim, x.rank, how);
+    /* What leads to memory elsewhere has to lead to nothing at first. */
+    if (x.cls == TRM_H5_VLEN || x.cls == TRM_H5_VLEN_STRING) H5Pset_fill_time(list, H5D_FILL_TIME_IFSET);
     return leave(create(f, name, t, creation_space(x.dim, x.rank, false), list));
 }
 
@@ -854,6 +856,58 @@ trm_status trm_h5_write_stored(trm_h5 *f, const char *name, int64_t first, int64
     close_spaces(file, memory);
     if (t >= 0) H5Tclose(t);
     return leave(s);
+}
+
+/* ---- rows whose length differs ---- */
+
+/* One element of a row in memory: the library's sequence, or a text with a zero behind it. */
+typedef union ragged_element {
+    hvl_t sequence;
+    char *text;
+} ragged_element;
+
+/* Sequences of numbers and texts of any length; sequences of anything else lead to memory of their own again. */
+trm_h5_ragged trm_h5_ragged_of(trm_h5 *f, const char *name, size_t *item) {
+    trm_h5_ragged kind = TRM_H5_EVEN;
+    enter();
+    *item = 1;
+    if (use(f, name) != TRM_OK) return (void)leave(TRM_OK), TRM_H5_EVEN;
+    hid_t t = H5Dget_type(f->set);
+    if (t >= 0 && H5Tget_class(t) == H5T_VLEN) {
+        hid_t base = H5Tget_super(t);
+        H5T_class_t c = base >= 0 ? H5Tget_class(base) : H5T_NO_CLASS;
+        kind = c == H5T_INTEGER || c == H5T_FLOAT || c == H5T_ENUM ? TRM_H5_SEQUENCES : TRM_H5_NESTED;
+        if (base >= 0) *item = H5Tget_size(base);
+        if (base >= 0) H5Tclose(base);
+    } else if (t >= 0 && H5Tis_variable_str(t) > 0) {
+        kind = TRM_H5_TEXTS;
+    }
+    if (t >= 0) H5Tclose(t);
+    (void)leave(TRM_OK);
+    return kind;
+}
+
+uint64_t trm_h5_ragged_sum(trm_h5_ragged kind, size_t item, const void *elements, size_t bytes) {
+    uint64_t sum = 0;
+    size_t size = kind == TRM_H5_TEXTS ? sizeof(char *) : sizeof(hvl_t);
+    for (size_t at = 0; at + size <= bytes; at += size) {
+        ragged_element e = {0};
+        memcpy(&e, (const char *)elements + at, size);
+        const void *p = kind == TRM_H5_TEXTS ? (const void *)e.text : e.sequence.p;
+        size_t n = kind == TRM_H5_TEXTS ? (e.text ? strlen(e.text) : 0) : e.sequence.len * item;
+        sum = sum * 0x9E3779B97F4A7C15u + (n > 0 ? trm_sum64(p, n) : 0) + n;
+    }
+    return sum;
+}
+
+void trm_h5_ragged_free(trm_h5 *f, const char *name, int64_t rows, void *elements) {
+    hid_t file = H5I_INVALID_HID, memory = H5I_INVALID_HID, t = H5I_INVALID_HID;
+    enter();
+    if (use(f, name) == TRM_OK) t = H5Dget_type(f->set);
+    if (t >= 0 && row_spaces(f, 0, rows, &file, &memory)) H5Dvlen_reclaim(t, memory, H5P_DEFAULT, elements);
+    close_spaces(file, memory);
+    if (t >= 0) H5Tclose(t);
+    (void)leave(TRM_OK);
 }
 
 /* ---- attributes ---- */

@@ -109,6 +109,13 @@ static trm_status keep_piece(trm_h5_file *f, const piece *p) {
     return TRM_OK;
 }
 
+/* Of what the rows hold, also where they only lead to it. */
+static uint64_t sum_of(trm_h5 *h, const piece *p, const void *rows) {
+    size_t item;
+    trm_h5_ragged kind = p->stored ? trm_h5_ragged_of(h, p->name, &item) : TRM_H5_EVEN;
+    return kind == TRM_H5_EVEN ? trm_sum64(rows, p->bytes) : trm_h5_ragged_sum(kind, item, rows, p->bytes);
+}
+
 /* Rows [like->first, + like->rows) in pieces. */
 static trm_status put(trm_h5_file *f, const piece *like, size_t row_bytes, const void *bytes) {
     int64_t most = trm_max64((int64_t)(PIECE_BYTES / row_bytes), 1);
@@ -118,7 +125,7 @@ static trm_status put(trm_h5_file *f, const piece *like, size_t row_bytes, const
         p.first += done;
         p.rows = trm_min64(most, like->rows - done);
         p.bytes = (size_t)p.rows * row_bytes;
-        p.sum = trm_sum64(from, p.bytes);
+        p.sum = sum_of(f->h, &p, from);
         TRM_TRY(p.stored ? trm_h5_write_stored(f->h, p.name, p.first, p.rows, from)
                          : trm_h5_write_rows(f->h, p.name, p.type, p.first, p.rows, from));
         TRM_TRY(keep_piece(f, &p));
@@ -192,9 +199,13 @@ trm_status trm_h5_write_chunked(trm_h5_file *f, const char *name, trm_dtype type
 /* ---- closing: the proof ---- */
 
 static trm_status compare_piece(trm_h5 *h, const piece *p, void *buf) {
+    size_t item;
     trm_status s = p->stored ? trm_h5_rows(h, p->name, p->first, p->rows, buf)
                              : trm_h5_rows_as(h, p->name, p->type, p->first, p->rows, buf);
-    if (s == TRM_MEMORY || (s == TRM_OK && trm_sum64(buf, p->bytes) == p->sum)) return s;
+    bool same = s == TRM_OK && sum_of(h, p, buf) == p->sum;
+    if (s == TRM_OK && p->stored && trm_h5_ragged_of(h, p->name, &item) != TRM_H5_EVEN)
+        trm_h5_ragged_free(h, p->name, p->rows, buf);
+    if (s == TRM_MEMORY || same) return s;
     return trm_fail(
         TRM_IO,
         "%s: '%s' reads back other than it was written (rows %lld to %lld): is the disk full or failing?",
@@ -249,6 +260,16 @@ trm_status trm_h5_output(const char *path) {
     return trm_output_check(path, &kind);
 }
 
+/* What went wrong first is what the user has to hear, not that the file was not written whole. */
+static void drop_after(trm_h5_file *f, trm_status s) {
+    char text[2048], hint[1024];
+    snprintf(text, sizeof text, "%s", trm_error_text());
+    snprintf(hint, sizeof hint, "%s", trm_error_hint());
+    trm_h5_drop(f);
+    trm_fail(s, "%s", text);
+    if (hint[0]) trm_hint("%s", hint);
+}
+
 trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx) {
     trm_str aside = {0};
     trm_h5_file *f = NULL;
@@ -258,7 +279,7 @@ trm_status trm_h5_replace(const char *path, trm_h5_fill fill, const void *ctx) {
     if (aside.failed) return TRM_MEMORY;
     trm_status s = trm_h5_create(aside.p, &f);
     if (s == TRM_OK && (s = fill(f, ctx)) != TRM_OK)
-        trm_h5_drop(f);
+        drop_after(f, s);
     else if (s == TRM_OK)
         s = trm_h5_close(f);
     if (s == TRM_OK && rename(aside.p, path) != 0)

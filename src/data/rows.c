@@ -24,10 +24,13 @@ static bool gather_name(void *ctx, const char *path, trm_h5_kind kind) {
     return g->status == TRM_OK;
 }
 
-static bool can_copy(const trm_h5_facts *x) {
+static bool can_copy(trm_h5 *f, const char *name, const trm_h5_facts *x) {
+    size_t item;
     bool plain = x->cls == TRM_H5_NUMBER || x->cls == TRM_H5_STRING || x->cls == TRM_H5_COMPLEX ||
-                 x->cls == TRM_H5_OPAQUE || x->cls == TRM_H5_BITFIELD || x->cls == TRM_H5_ODD;
-    return plain && x->rank >= 0 && x->layout != TRM_H5_VIRTUAL && x->n_external == 0;
+                 x->cls == TRM_H5_OPAQUE || x->cls == TRM_H5_BITFIELD || x->cls == TRM_H5_ODD ||
+                 x->cls == TRM_H5_VLEN || x->cls == TRM_H5_VLEN_STRING;
+    return plain && x->rank >= 0 && x->layout != TRM_H5_VIRTUAL && x->n_external == 0 &&
+           trm_h5_ragged_of(f, name, &item) != TRM_H5_NESTED;
 }
 
 static bool row_bytes(const trm_h5_facts *x, size_t *bytes) {
@@ -39,13 +42,13 @@ static bool row_bytes(const trm_h5_facts *x, size_t *bytes) {
 
 static trm_status check_set(trm_h5 *f, const char *name, const trm_h5_facts *x) {
     size_t bytes;
-    if (can_copy(x) && row_bytes(x, &bytes)) return TRM_OK;
+    if (can_copy(f, name, x) && row_bytes(x, &bytes)) return TRM_OK;
     trm_str text = {0};
     trm_facts_text(x, &text);
-    trm_fail(
-        TRM_DATA,
-        "%s: '%s' (%s) cannot be copied; allowed are numbers and texts of fixed length in the file itself",
-        trm_h5_path(f), name, trm_str_get(&text));
+    trm_fail(TRM_DATA,
+             "%s: '%s' (%s) cannot be copied; allowed are numbers, texts and sequences of numbers in the "
+             "file itself",
+             trm_h5_path(f), name, trm_str_get(&text));
     trm_str_free(&text);
     trm_hint("`--only PATH` names the data sets that are to be copied");
     return TRM_DATA;
@@ -75,7 +78,7 @@ static trm_status sort_sets(trm_rowset *r, trm_h5 *f, const trm_names *all) {
             if (!is_asked(r->spec, name) && strcmp(name, bare(r->input)) != 0) continue;
             TRM_TRY(check_set(f, name, &x));
             TRM_TRY(trm_names_add(&r->sets, name));
-        } else if (can_copy(&x) && row_bytes(&x, &(size_t){0}) && x.stored <= WHOLE_BYTES &&
+        } else if (can_copy(f, name, &x) && row_bytes(&x, &(size_t){0}) && x.stored <= WHOLE_BYTES &&
                    r->spec->n_only == 0) {
             TRM_TRY(trm_names_add(&r->whole, name));
         }
@@ -346,6 +349,34 @@ static trm_h5_store store_of(const trm_rowset *r, const trm_h5_facts *x, int64_t
     return s;
 }
 
+#define RAGGED_ROWS 64
+
+/* Gives back what was read for n rows; those that were not read yet are zeros. */
+static void free_ragged(trm_rowset *r, const char *name, size_t row, char *buf, int64_t n) {
+    for (int64_t i = 0; i < n && r->open; i++) trm_h5_ragged_free(r->open, name, 1, buf + (size_t)i * row);
+    memset(buf, 0, (size_t)n * row);
+}
+
+/* Rows of any length go one by one: their bytes lie apart from each other anyway. */
+static trm_status copy_ragged(trm_rowset *r, const char *name, size_t row, trm_h5_file *to,
+                              const int64_t *pick, int64_t n) {
+    char *buf = trm_alloc_array(RAGGED_ROWS, row, "rows");
+    trm_status s = buf ? TRM_OK : TRM_MEMORY;
+    for (int64_t first = 0; first < n && s == TRM_OK; first += RAGGED_ROWS) {
+        int64_t count = trm_min64(RAGGED_ROWS, n - first);
+        for (int64_t i = 0; i < count && s == TRM_OK; i++) {
+            int64_t at = pick ? pick[first + i] : first + i;
+            int file = file_of(r, at);
+            s = use_file(r, file);
+            if (s == TRM_OK) s = trm_h5_rows(r->open, name, at - r->start[file], 1, buf + (size_t)i * row);
+        }
+        if (s == TRM_OK) s = trm_h5_put_stored(to, name, first, count, row, buf);
+        free_ragged(r, name, row, buf, count);
+    }
+    trm_free(buf);
+    return s;
+}
+
 static trm_status copy_set(trm_rowset *r, const char *name, trm_h5_file *to, const int64_t *pick, int64_t n,
                            const trm_h5_store *how, int64_t done, int64_t all) {
     copier c = {0};
@@ -356,6 +387,9 @@ static trm_status copy_set(trm_rowset *r, const char *name, trm_h5_file *to, con
     int64_t multiple = trm_max64(store.chunk_rows, 1);
     TRM_TRY(trm_h5_make_like(to, name, r->open, name, n, &store));
     TRM_TRY(trm_h5_note_like(to, name, r->open, name));
+    size_t row = 0, item;
+    if (trm_h5_ragged_of(r->open, name, &item) != TRM_H5_EVEN)
+        return row_bytes(&x, &row) ? copy_ragged(r, name, row, to, pick, n) : TRM_INTERNAL;
     trm_status s = make_copier(r, name, n, multiple, &c);
     if (s == TRM_OK) s = copy_windows(&c, to, pick, n, multiple, done, all);
     free_copier(&c);
@@ -376,6 +410,8 @@ static trm_status copy_whole(trm_rowset *r, const char *name, trm_h5_file *to) {
     if (!all) return TRM_MEMORY;
     trm_status s = trm_h5_rows(r->open, name, 0, rows, all);
     if (s == TRM_OK) s = trm_h5_put_stored(to, name, 0, rows, row, all);
+    if (trm_h5_ragged_of(r->open, name, &(size_t){0}) != TRM_H5_EVEN)
+        trm_h5_ragged_free(r->open, name, rows, all);
     trm_free(all);
     return s;
 }

@@ -114,6 +114,13 @@ for name, n in ("one.h5", 300), ("two.h5", 457):
         f.create_dataset("deep/name", data=np.array([f"row {k}".encode() for k in i], "S9"), chunks=(50,), shuffle=True, compression=4)
         f.create_dataset("deep/half", data=i.astype("f2"), chunks=(11,))
         f.create_dataset("flag", data=i % 2 == 0)
+        ragged = f.create_dataset("jpeg", n, h5py.vlen_dtype("u1"))
+        pairs = f.create_dataset("boxes", (n, 2), h5py.vlen_dtype("<f4"), chunks=(9, 1))
+        for k in range(n):
+            ragged[k] = np.arange(i[k] % 5 * 40, dtype="u1")
+            pairs[k, 0] = np.full(i[k] % 3, i[k])
+        f.create_dataset("comment", data=[f"{k} " * (k % 4) for k in i], dtype=h5py.string_dtype())
+        f.create_dataset("words", data=["un", "deux"], dtype=h5py.string_dtype())
         f.create_dataset("mean", data=np.array([0.1, 0.2]))
         f.create_dataset("label_names", data=np.array([b"a", b"b", b"c"], "S3"))
 with h5py.File("three.h5", "w") as f:
@@ -121,7 +128,7 @@ with h5py.File("three.h5", "w") as f:
     f["label"] = np.zeros(5, "u1")
 with h5py.File("vlen.h5", "w") as f:
     f["data"] = np.zeros((5, 2), "f4")
-    f["text"] = ["a", "bb", "c", "d", "e"]
+    f.create_dataset("nest", 5, h5py.vlen_dtype(h5py.vlen_dtype("u1")))
 PY
 check='
 def rows(*files):
@@ -136,6 +143,11 @@ def rows(*files):
         i = d[:, 0, 0].astype(int)
         assert (d[:] == i[:, None, None] + np.arange(6).reshape(2, 3)).all() and (f["label"][:] == i % 7 % 3).all()
         assert [int(s[4:]) for s in n] == list(i) and (f["deep/half"][:] == i.astype("f2")).all() and (f["flag"][:] == (i % 2 == 0)).all()
+        for k, row in enumerate(i):
+            assert (f["jpeg"][k] == np.arange(row % 5 * 40, dtype="u1")).all() and len(f["jpeg"][k]) == row % 5 * 40
+            assert list(f["boxes"][k, 0]) == [row] * (row % 3) and len(f["boxes"][k, 1]) == 0
+        assert [s.decode() for s in f["comment"][:]] == [f"{k} " * (k % 4) for k in i]
+        assert [s.decode() for s in f["words"][:]] == ["un", "deux"] and f["boxes"].dtype.metadata["vlen"] == "<f4"
         out.append(list(i))
     return out
 '
@@ -170,7 +182,7 @@ assert (a["data"][:] == b["data"][:]).all() and (a["label"][:] == b["label"][:])
 o = h5py.File("digits.h5")["data"][:].reshape(1001, -1)
 assert sorted(map(bytes, o)) == sorted(map(bytes, a["data"][:].reshape(1001, -1)))'
 refused "files of other types" "three.h5: " data split one.h5 three.h5 --parts a:0.5
-refused "texts of any length" "vlen.h5: 'text' \(variable-length strings \(5\)\) cannot be copied" data shuffle vlen.h5 --out x.h5
+refused "sequences of sequences" "vlen.h5: 'nest' \(variable-length arrays of variable-length arrays of uint8 \(5\)\) cannot be copied" data shuffle vlen.h5 --out x.h5
 on 0 data shuffle one.h5 --only label --out only.h5
 same "only what is named" '
 assert sorted(h5py.File("only.h5")) == ["data", "label"]'
