@@ -92,6 +92,15 @@ TRM_API trm_status trm_comm_post(trm_comm *c, trm_comm_request *r);
 TRM_API trm_status trm_comm_wait(trm_comm *c, trm_comm_request *r);
 TRM_API trm_comm_counts trm_comm_count(const trm_comm *c);
 
+/* ---- memory of a node ---------------------------------------------------------------- */
+
+typedef struct trm_comm_shared trm_comm_shared;
+/* `bytes`, equal on all ranks, that all ranks of a node see, not zeroed: what one writes another reads behind a barrier.  *out is NULL
+ * on all ranks where some node has no room. Collective. */
+TRM_API trm_status trm_comm_shared_alloc(trm_comm *c, size_t bytes, const char *what, trm_comm_shared **out);
+TRM_API void *trm_comm_shared_data(const trm_comm_shared *s);
+TRM_API void trm_comm_shared_free(trm_comm *c, trm_comm_shared *s); /* collective; accepts NULL */
+
 /* ---- outside a step: blocking, small, collective ------------------------------------- */
 
 TRM_API trm_status trm_comm_barrier(trm_comm *c, const char *what);

@@ -75,6 +75,32 @@ void trm_comm_buffer_free(trm_comm *c, trm_comm_buffer *b) {
     trm_free(b);
 }
 
+/* ---- memory of a node ------------------------------------------------------------------ */
+
+trm_status trm_comm_shared_alloc(trm_comm *c, size_t bytes, const char *what, trm_comm_shared **out) {
+    *out = NULL;
+    trm_comm_shared *s = trm_alloc(c->ops->shared_bytes, "shared memory");
+    trm_status status = trm_comm_agree(c, s ? TRM_OK : TRM_MEMORY);
+    if (status == TRM_OK) {
+        s->bytes = bytes;
+        snprintf(s->what, sizeof s->what, "%s", what ? what : "shared memory");
+        status = c->ops->shared_alloc(c, s);
+    }
+    if (status == TRM_OK && s->data)
+        *out = s;
+    else
+        trm_free(s);
+    return status;
+}
+
+void *trm_comm_shared_data(const trm_comm_shared *s) { return s->data; }
+
+void trm_comm_shared_free(trm_comm *c, trm_comm_shared *s) {
+    if (!s) return;
+    c->ops->shared_free(c, s);
+    trm_free(s);
+}
+
 /* ---- requests -------------------------------------------------------------------------- */
 
 static trm_status check_call(const trm_comm *c, const trm_comm_call *call, const char *what) {

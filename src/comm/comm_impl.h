@@ -13,12 +13,15 @@
 
 typedef struct trm_comm_ops {
     const char *name;
-    size_t buffer_bytes, request_bytes; /* sizes of the transport's own structs */
+    size_t buffer_bytes, request_bytes, shared_bytes; /* sizes of the transport's own structs */
     /* Frees the transport's part and the struct itself. */
     void (*close)(trm_comm *c);
     /* Sets b->data: zeroed, aligned; type, count, bytes and what are filled in.  Collective. */
     trm_status (*buffer_alloc)(trm_comm *c, trm_comm_buffer *b);
     void (*buffer_free)(trm_comm *c, trm_comm_buffer *b);
+    /* Sets s->data, or leaves it NULL on all ranks where a node has no room; bytes and what are filled in.  Collective. */
+    trm_status (*shared_alloc)(trm_comm *c, trm_comm_shared *s);
+    void (*shared_free)(trm_comm *c, trm_comm_shared *s);
     /* r->call is checked and complete; the group has more than one rank.  NULL where that cannot be. */
     trm_status (*plan)(trm_comm *c, trm_comm_request *r);
     void (*request_free)(trm_comm *c, trm_comm_request *r);
@@ -45,6 +48,12 @@ struct trm_comm {
 struct trm_comm_buffer {
     trm_dtype type;
     int64_t count;
+    size_t bytes;
+    void *data;
+    char what[TRM_WHAT_BYTES];
+};
+
+struct trm_comm_shared {
     size_t bytes;
     void *data;
     char what[TRM_WHAT_BYTES];

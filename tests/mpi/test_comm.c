@@ -188,6 +188,35 @@ static void large_sums(void **state) {
     }
 }
 
+/* What each rank of a node writes, all of them read; where there is no window nobody gets any. */
+static void memory_of_a_node(void **state) {
+    (void)state;
+    enum { EACH = 100003 };
+    FOR_EACH_TRANSPORT(t) {
+        trm_comm *c = open_transport(t);
+        int mine = trm_comm_node_rank(c), ranks = trm_comm_node_size(c);
+        trm_comm_shared *s = NULL;
+        int there[64] = {0}, here;
+        assert_agreed_ok(trm_comm_shared_alloc(c, EACH * (size_t)trm_comm_size(c), "a block", &s));
+        here = s != NULL;
+        assert_agreed_ok(trm_comm_allgather(c, &here, sizeof here, there));
+        bool good = t->how == NULL || strcmp(t->how, "mpi") == 0 || here || ranks < trm_comm_size(c);
+        for (int r = 0; r < trm_comm_size(c); r++) good = good && there[r] == here;
+        unsigned char *p = s ? trm_comm_shared_data(s) : NULL;
+        if (p) memset(p + (size_t)mine * EACH, trm_comm_rank(c) + 1, EACH);
+        assert_agreed_ok(trm_comm_barrier(c, "a barrier"));
+        for (int k = 0; p && k < ranks; k++)
+            for (int i = 1; i < EACH; i++) good = good && p[(size_t)k * EACH + i] == p[(size_t)k * EACH];
+        for (int k = 1; p && k < ranks; k++) good = good && p[(size_t)k * EACH] > p[(size_t)(k - 1) * EACH];
+        good = good && (!p || p[(size_t)mine * EACH] == trm_comm_rank(c) + 1);
+        assert_agreed(good);
+        assert_agreed_ok(trm_comm_barrier(c, "a barrier"));
+        trm_comm_shared_free(c, s);
+        trm_comm_shared_free(c, NULL);
+        trm_comm_close(c);
+    }
+}
+
 static void ranks_that_do_not_contribute(void **state) {
     (void)state;
     FOR_EACH_TRANSPORT(t) {
@@ -622,6 +651,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_all_lengths),
         cmocka_unit_test(large_sums),
+        cmocka_unit_test(memory_of_a_node),
         cmocka_unit_test(ranks_that_do_not_contribute),
         cmocka_unit_test(groups_of_one_rank),
         cmocka_unit_test(gathers),

@@ -87,3 +87,26 @@ void trm_mpi_buffer_free(trm_comm *c, trm_comm_buffer *buffer) {
     else
         trm_free(b->base.data);
 }
+
+/* ---- memory of a node ---- */
+
+trm_status trm_mpi_shared_alloc(trm_comm *c, trm_comm_shared *shared) {
+    trm_mpi *m = (trm_mpi *)c;
+    trm_mpi_shared *s = (trm_mpi_shared *)shared;
+    size_t mine = m->real.node_rank == 0 ? s->base.bytes : 0;
+    bool fits;
+    TRM_TRY(trm_mpi_meet(m, s->base.what));
+    if (m->no_window) return TRM_OK;
+    TRM_TRY(trm_mpi_window_fits(m, mine, &fits));
+    if (!fits) return TRM_OK;
+    TRM_TRY(trm_mpi_window_map(m, mine, &s->window));
+    s->base.data = s->window.part[0];
+    return TRM_OK;
+}
+
+void trm_mpi_shared_free(trm_comm *c, trm_comm_shared *shared) {
+    trm_mpi *m = (trm_mpi *)c;
+    trm_mpi_shared *s = (trm_mpi_shared *)shared;
+    if (m->failed || trm_mpi_meet(m, s->base.what) != TRM_OK) return;
+    trm_mpi_window_close(&s->window);
+}

@@ -34,6 +34,8 @@ trm_status trm_mpi_meet(trm_mpi *m, const char *what);
 /* ---- buffer.c -------------------------------------------------------------------------- */
 
 trm_status trm_mpi_buffer_alloc(trm_comm *c, trm_comm_buffer *b);
+trm_status trm_mpi_shared_alloc(trm_comm *c, trm_comm_shared *s);
+void trm_mpi_shared_free(trm_comm *c, trm_comm_shared *s);
 void trm_mpi_buffer_free(trm_comm *c, trm_comm_buffer *b);
 /* From now on buffers are private and ranks exchange messages; `why` completes "/dev/shm ...". */
 void trm_mpi_leave_windows(trm_mpi *m, const char *why);
@@ -69,6 +71,8 @@ typedef struct trm_mpi_window {
 trm_status trm_mpi_window_fits(trm_mpi *m, size_t bytes, bool *fits);
 /* Collective over the node. */
 trm_status trm_mpi_window_open(trm_mpi *m, size_t bytes, trm_mpi_window *w);
+/* The same, not zeroed. */
+trm_status trm_mpi_window_map(trm_mpi *m, size_t bytes, trm_mpi_window *w);
 void trm_mpi_window_close(trm_mpi_window *w);
 
 /* The flags that one rank raises for one request; numbers only grow.  One cache line each, one writer each. */
@@ -129,6 +133,11 @@ typedef struct trm_mpi_buffer {
     trm_mpi_window window;              /* where in_window */
     unsigned char *shared;              /* several nodes: the node's sum; base.data where the node has one rank */
 } trm_mpi_buffer;
+
+typedef struct trm_mpi_shared {
+    trm_comm_shared base;
+    trm_mpi_window window;              /* the first rank of the node owns it all */
+} trm_mpi_shared;
 
 /* FREE -> post -> GATHERING peers -> SUMMING my part -> AWAITING the others' parts or nodes -> FREE */
 typedef enum trm_mpi_stage { TRM_MPI_FREE, TRM_MPI_GATHERING, TRM_MPI_SUMMING, TRM_MPI_AWAITING } trm_mpi_stage;

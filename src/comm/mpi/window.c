@@ -43,7 +43,7 @@ static trm_status allocate(trm_mpi *m, size_t bytes, MPI_Win *win) {
     return trm_mpi_check(MPI_Win_lock_all(MPI_MODE_NOCHECK, *win), "MPI_Win_lock_all");
 }
 
-trm_status trm_mpi_window_open(trm_mpi *m, size_t bytes, trm_mpi_window *w) {
+trm_status trm_mpi_window_map(trm_mpi *m, size_t bytes, trm_mpi_window *w) {
     int ranks = m->real.node_size;
     w->win = MPI_WIN_NULL;
     w->part = trm_alloc_array((size_t)ranks, sizeof *w->part, "a window");
@@ -56,6 +56,11 @@ trm_status trm_mpi_window_open(trm_mpi *m, size_t bytes, trm_mpi_window *w) {
         TRM_TRY(trm_mpi_check(MPI_Win_shared_query(w->win, k, &size, &unit, &base), "MPI_Win_shared_query"));
         w->part[k] = aligned(base);
     }
+    return TRM_OK;
+}
+
+trm_status trm_mpi_window_open(trm_mpi *m, size_t bytes, trm_mpi_window *w) {
+    TRM_TRY(trm_mpi_window_map(m, bytes, w));
     memset(w->part[m->real.node_rank], 0, bytes);
     return trm_mpi_check(MPI_Barrier(m->node_comm), "MPI_Barrier");
 }

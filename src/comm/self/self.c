@@ -16,6 +16,17 @@ static void self_buffer_free(trm_comm *c, trm_comm_buffer *b) {
     trm_free(b->data);
 }
 
+static trm_status self_shared_alloc(trm_comm *c, trm_comm_shared *s) {
+    (void)c;
+    s->data = trm_alloc(s->bytes, s->what);
+    return s->data ? TRM_OK : TRM_MEMORY;
+}
+
+static void self_shared_free(trm_comm *c, trm_comm_shared *s) {
+    (void)c;
+    trm_free(s->data);
+}
+
 static trm_status self_barrier(trm_comm *c, const char *what) {
     (void)c, (void)what;
     return TRM_OK;
@@ -47,9 +58,12 @@ static const trm_comm_ops self_ops = {
     .name = "self",
     .buffer_bytes = sizeof(trm_comm_buffer),
     .request_bytes = sizeof(trm_comm_request),
+    .shared_bytes = sizeof(trm_comm_shared),
     .close = self_close,
     .buffer_alloc = self_buffer_alloc,
     .buffer_free = self_buffer_free,
+    .shared_alloc = self_shared_alloc,
+    .shared_free = self_shared_free,
     .barrier = self_barrier,
     .bcast = self_bcast,
     .allgather = self_allgather,
