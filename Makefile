@@ -76,7 +76,7 @@ REF_CFLAGS = $(ALL_CFLAGS) -Ikernels
 CPU_CFLAGS = $(BASE_FLAGS) -Ikernels -O3 -fno-math-errno -fno-trapping-math $(CFLAGS)
 ALL_LDFLAGS = -fopenmp $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,-z,relro,-z,now $(LDFLAGS)
 LIBS = $(DNNL_LIBS) $(MPI_LIBS) $(HDF5_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PNG_LIBS) $(JPEG_LIBS) \
-	$(ZIP_LIBS) $(PCRE2_LIBS) \
+	$(ZIP_LIBS) $(PCRE2_LIBS) $(DEFLATE_LIBS) \
 	-lpthread -lrt -ldl -lm
 
 # A room sees <trireme/*.h>, its own folder (in quotes), and only the libraries named here.
@@ -84,7 +84,7 @@ FLAGS_base = $(RANDOM123_CFLAGS)
 FLAGS_wire = $(JANSSON_CFLAGS)
 FLAGS_backend = -Ikernels $(DNNL_CFLAGS)
 FLAGS_comm_mpi = $(MPI_CFLAGS)
-FLAGS_data = $(HDF5_CFLAGS) $(ZLIB_CFLAGS) $(PNG_CFLAGS) $(JPEG_CFLAGS) $(ZIP_CFLAGS) \
+FLAGS_data = $(HDF5_CFLAGS) $(ZLIB_CFLAGS) $(DEFLATE_CFLAGS) $(PNG_CFLAGS) $(JPEG_CFLAGS) $(ZIP_CFLAGS) \
 	$(PCRE2_CFLAGS) $(JANSSON_CFLAGS)
 FLAGS_train = $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 FLAGS_pool = $(JANSSON_CFLAGS)

@@ -2,12 +2,12 @@
  * the chunk must have: the library's version 1.10 does not check the size and hands out its own memory. */
 #include "data_impl.h"
 #include <float.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <string.h>
-#include <zlib.h>
 
 struct trm_decoder {
-    z_stream z;
+    struct libdeflate_decompressor *z;
     unsigned char *buf[2]; /* filters go back and forth between these */
     size_t cap[2];
 };
@@ -15,9 +15,10 @@ struct trm_decoder {
 trm_status trm_decoder_new(trm_decoder **out) {
     trm_decoder *d = trm_alloc(sizeof *d, "the decoder");
     if (!d) return TRM_MEMORY;
-    if (inflateInit(&d->z) != Z_OK) {
+    d->z = libdeflate_alloc_decompressor();
+    if (!d->z) {
         trm_free(d);
-        return trm_fail(TRM_MEMORY, "zlib cannot be started");
+        return trm_fail(TRM_MEMORY, "no memory for the decoder");
     }
     *out = d;
     return TRM_OK;
@@ -25,7 +26,7 @@ trm_status trm_decoder_new(trm_decoder **out) {
 
 void trm_decoder_free(trm_decoder *d) {
     if (!d) return;
-    inflateEnd(&d->z);
+    libdeflate_free_decompressor(d->z);
     trm_free(d->buf[0]);
     trm_free(d->buf[1]);
     trm_free(d);
@@ -35,20 +36,14 @@ void trm_decoder_free(trm_decoder *d) {
 
 static trm_status undo_deflate(trm_decoder *d, const unsigned char *src, size_t n, unsigned char *dst,
                                size_t want) {
-    inflateReset(&d->z);
-    d->z.next_in = (unsigned char *)src;
-    d->z.avail_in = (uInt)n;
-    d->z.next_out = dst;
-    d->z.avail_out = (uInt)want;
-    int r = inflate(&d->z, Z_FINISH);
-    if (r == Z_STREAM_END && d->z.avail_out == 0) return TRM_OK;
-    if (r == Z_STREAM_END)
-        return trm_fail(TRM_DATA, "gzip data damaged: it inflates to %zu of %zu bytes", want - d->z.avail_out,
-                        want);
+    size_t got = 0;
+    enum libdeflate_result r = libdeflate_zlib_decompress(d->z, src, n, dst, want, &got);
+    if (r == LIBDEFLATE_SUCCESS && got == want) return TRM_OK;
+    if (r == LIBDEFLATE_SUCCESS)
+        return trm_fail(TRM_DATA, "gzip data damaged: it inflates to %zu of %zu bytes", got, want);
     return trm_fail(TRM_DATA, "gzip data damaged: %s",
-                    d->z.msg              ? d->z.msg
-                    : d->z.avail_out == 0 ? "it inflates to too much"
-                                          : "it ends early");
+                    r == LIBDEFLATE_INSUFFICIENT_SPACE ? "it inflates to too much"
+                                                       : "it ends early, or bytes of it are wrong");
 }
 
 /* The format of liblzf: a byte below 32 starts a run of that many literals plus one; else its upper three bits
