@@ -17,13 +17,19 @@ typedef enum trm_data_kind {
     TRM_DATA_TOKEN_STREAM,          /* 1-D integers cut in windows of `window` tokens; target = the same, one later */
     TRM_DATA_TOKEN_ROWS,            /* 2-D integers (N,T+1): input = [0,T), target = [1,T+1); where `target` is given: (N,T) each */
 } trm_data_kind;
-typedef enum trm_data_cache { TRM_CACHE_AUTO, TRM_CACHE_ON, TRM_CACHE_OFF } trm_data_cache;
 typedef enum trm_on_bad { TRM_BAD_ERROR, TRM_BAD_SKIP } trm_on_bad;
 enum {
     TRM_ALLOW_LINKS = 1,            /* soft links, and external links to files of the same folder and below */
     TRM_ALLOW_EXTERNAL = 2,         /* external raw storage in such files */
     TRM_ALLOW_PLUGINS = 4,          /* filters that HDF5 loads from HDF5_PLUGIN_PATH: other people's code */
 };
+typedef enum trm_data_cache {
+    TRM_CACHE_AUTO,                 /* in memory where it fits, as NODE where ranks share some */
+    TRM_CACHE_ON,                   /* in memory, as NODE */
+    TRM_CACHE_OFF,
+    TRM_CACHE_NODE,                 /* once on each node; where there is no room for that, as RANK */
+    TRM_CACHE_RANK,                 /* on each rank */
+} trm_data_cache;
 
 /* How targets become classes. */
 typedef enum trm_target_rows {
@@ -72,6 +78,8 @@ typedef struct trm_data_spec {
     const char *guard;              /* the program that is started for that, as PROGRAM data guard; NULL: the running one */
     trm_on_bad on_bad;              /* SKIP: every row is read once at open; samples that cannot be decoded, are not finite or have a class out
                                        of range are left out, counted and named in one warning */
+    bool share;                     /* ranks that share memory will call trm_dataset_share */
+    bool by_blocks;                 /* it will be read in window order: compressed data is no reason to warn */
 } trm_data_spec;
 
 typedef struct trm_dataset trm_dataset;
@@ -107,6 +115,19 @@ TRM_API void trm_dataset_close(trm_dataset *d);
  * (seed, epoch, sample, place in `random`).  TRM_DATA where they do not fit the samples.  Local; not packed: each rank says it again. */
 TRM_API trm_status trm_dataset_transform(trm_dataset *d, const trm_transform *fixed, int n_fixed, const trm_transform *random, int n_random);
 TRM_API const char *trm_transform_name(trm_transform_kind k);   /* "center_crop" */
+
+/* What the ranks of a node have in common, for a data set that is kept once on each of them. */
+typedef struct trm_data_share {
+    int rank, ranks;                /* of this node */
+    /* Memory that all ranks of a node see, which outlives the data set; *out NULL on all ranks where there is no room.  Collective. */
+    trm_status (*alloc)(void *ctx, size_t bytes, const char *what, void **out);
+    /* All ranks leave with the worst status and its sentence. Collective. */
+    trm_status (*agree)(void *ctx, trm_status mine);
+    void *ctx;
+} trm_data_share;
+/* After opening and unpacking: ranks of a node decode and check disjoint parts of the input.  Does nothing where the plan does not ask
+ * for it. Collective. */
+TRM_API trm_status trm_dataset_share(trm_dataset *d, const trm_data_share *share);
 TRM_API const trm_data_info *trm_dataset_info(const trm_dataset *d);
 /* Path of its i-th file; NULL behind the last. */
 TRM_API const char *trm_dataset_file(const trm_dataset *d, int i);
@@ -141,9 +162,30 @@ TRM_API void trm_data_stats_free(trm_data_stats *s);
 /* ---- order -------------------------------------------------------------------------- */
 
 #define TRM_ORDER_VERSION 1
-typedef enum trm_shuffle { TRM_SHUFFLE_NONE, TRM_SHUFFLE_EXACT } trm_shuffle;
-/* The order of an epoch (from 0): a pure function of (seed, epoch, n), Fisher-Yates on trm_rng_below.  out: n entries. */
+#define TRM_DATA_MEMORY ((int64_t)128 << 20)    /* bytes of decoded blocks where `memory` is 0 */
+typedef enum trm_shuffle {
+    TRM_SHUFFLE_NONE,               /* as stored */
+    TRM_SHUFFLE_EXACT,              /* one permutation of all */
+    TRM_SHUFFLE_WINDOW,             /* blocks permuted and dealt to lanes, each of which permutes the samples of a few blocks at a time */
+} trm_shuffle;
+/* The order of an epoch (from 0) where it is none or exact: a pure function of (seed, epoch, n), Fisher-Yates on trm_rng_below.
+ * out: n entries. */
 TRM_API void trm_order_fill(trm_shuffle shuffle, uint64_t seed, int64_t epoch, int64_t n, int64_t *out);
+
+/* What the window order of a data set is made of: a function of what is stored, of the batch and of `memory` (bytes of decoded blocks that
+ * a rank may hold which computes everything; 0 = TRM_DATA_MEMORY), and never of what is free or of the ranks. */
+typedef struct trm_data_window {
+    int64_t blocks, block;          /* how many there are; samples of the largest */
+    int lanes;
+    int64_t window;                 /* blocks of a lane whose samples are permuted together */
+    uint64_t print;                 /* of all this: equal prints, equal orders */
+} trm_data_window;
+TRM_API trm_status trm_data_window_of(const trm_dataset *d, int64_t batch, int64_t memory, trm_data_window *out);
+/* The whole window order of `samples` in even blocks.  out: `samples` entries; update s has [s*batch, (s+1)*batch). */
+TRM_API trm_status trm_order_window(int64_t samples, int64_t block, int64_t window, uint64_t seed, int64_t epoch, int64_t batch, int64_t *out);
+/* The whole order of an epoch of this data set. */
+TRM_API trm_status trm_dataset_order(const trm_dataset *d, trm_shuffle shuffle, uint64_t seed, int64_t epoch, int64_t batch, int64_t memory,
+                                     int64_t *out);
 
 /* ---- feed: a ring of ready slots ----------------------------------------------------- */
 
@@ -171,6 +213,8 @@ typedef struct trm_feed_spec {
     int64_t max_samples;            /* most samples of one rank in one update; 0 = batch */
     trm_cut_fn cut;
     void *cut_ctx;
+    int64_t memory;                 /* WINDOW: as trm_data_window_of */
+    int threads;                    /* WINDOW: that read and decode; 0 = 1 */
 } trm_feed_spec;
 typedef struct trm_feed trm_feed;
 

@@ -48,6 +48,8 @@ typedef struct trm_job_data {
     trm_on_bad on_bad;
     bool untrusted, allow_links, allow_external, allow_plugins;
     trm_shuffle shuffle;
+    int64_t memory;                 /* bytes of decoded blocks; 0 = TRM_DATA_MEMORY */
+    int threads;                    /* that read and decode them */
     double scale;                   /* default 1/255 for uint8 images, else 1; set when the data is known if scale_given is false */
     bool scale_given;
     double *mean, *std; int norm_count;
@@ -131,6 +133,8 @@ typedef struct trm_position {
     int64_t seed;
     int order_version;
     int shuffle, drop_last;         /* trm_shuffle, bool; -1: not known */
+    int64_t window;                 /* of the window order, and its print; 0 where the order is another */
+    uint64_t window_print;
     uint64_t fingerprint;           /* of the training set */
     double best_valid;              /* best valid loss so far, or +inf */
     double stop_best;               /* early stop: the last loss that was less by min_delta, or +inf */

@@ -183,17 +183,17 @@ const cli_verb cli_data_guard = {
 /* ---- data order ---- */
 
 typedef struct order_settings {
-    int64_t samples, seed, epoch, head;
+    int64_t samples, seed, epoch, head, batch, block, window;
+    int shuffle;
+    cli_list set;
 } order_settings;
 
-static const order_settings order_defaults = {.seed = 1, .epoch = 1};
+static const char *const order_shuffles[] = {"none", "exact", "window", NULL};
+static const order_settings order_defaults = {
+    .seed = 1, .epoch = 1, .batch = 64, .block = 256, .window = 1, .shuffle = TRM_SHUFFLE_EXACT};
 
-static trm_status run_order(const cli_call *call) {
-    const order_settings *s = call->set;
-    int64_t *order = trm_alloc_array((size_t)s->samples, sizeof *order, "an order");
-    if (!order) return TRM_MEMORY;
-    trm_order_fill(TRM_SHUFFLE_EXACT, (uint64_t)s->seed, s->epoch - 1, s->samples, order);
-    int64_t n = s->head > 0 ? trm_min64(s->head, s->samples) : s->samples;
+static void print_order(const int64_t *order, int64_t samples, int64_t head) {
+    int64_t n = head > 0 ? trm_min64(head, samples) : samples;
     for (int64_t i = 0; i < n;) {
         char text[8192];
         size_t at = 0;
@@ -201,8 +201,53 @@ static trm_status run_order(const cli_call *call) {
             at += (size_t)snprintf(text + at, sizeof text - at, "%lld\n", (long long)order[i]);
         ui_print(text);
     }
+}
+
+static trm_status order_of_numbers(const order_settings *s) {
+    if (s->samples == 0)
+        return trm_fail(TRM_USAGE, "data order needs --samples N, or a job whose training set says how many");
+    int64_t *order = trm_alloc_array((size_t)s->samples, sizeof *order, "an order");
+    trm_status status = order ? TRM_OK : TRM_MEMORY;
+    if (order && s->shuffle == TRM_SHUFFLE_WINDOW)
+        status = trm_order_window(s->samples, s->block, s->window, (uint64_t)s->seed, s->epoch - 1, s->batch,
+                                  order);
+    else if (order)
+        trm_order_fill((trm_shuffle)s->shuffle, (uint64_t)s->seed, s->epoch - 1, s->samples, order);
+    if (status == TRM_OK) print_order(order, s->samples, s->head);
     trm_free(order);
-    return TRM_OK;
+    return status;
+}
+
+static trm_status order_of_set(const trm_job *job, const order_settings *s) {
+    trm_dataset *set = NULL;
+    trm_data_spec spec = trm_job_data_spec(job, false);
+    spec.cache = TRM_CACHE_OFF;
+    TRM_TRY(trm_dataset_open(&spec, &set));
+    int64_t n = trm_dataset_info(set)->samples,
+            *order = trm_alloc_array((size_t)n, sizeof *order, "an order");
+    trm_status status = order ? trm_dataset_order(set, job->data.shuffle, (uint64_t)job->run.seed,
+                                                  s->epoch - 1, job->train.batch, job->data.memory, order)
+                              : TRM_MEMORY;
+    if (status == TRM_OK) print_order(order, n, s->head);
+    trm_free(order);
+    trm_dataset_close(set);
+    return status;
+}
+
+static trm_status order_of_job(const char *path, const order_settings *s) {
+    trm_job *job = NULL;
+    if (s->samples > 0) return has_no_use(path, "samples", "no job");
+    ui_begin(false);
+    TRM_TRY(job_read(path, &s->set, &job));
+    trm_status status = order_of_set(job, s);
+    trm_job_free(job);
+    return status;
+}
+
+static trm_status run_order(const cli_call *call) {
+    const order_settings *s = call->set;
+    if (call->args > 0) return order_of_job(call->arg[0], s);
+    return order_of_numbers(s);
 }
 
 static const cli_option order_options[] = {
@@ -210,16 +255,42 @@ static const cli_option order_options[] = {
      .kind = CLI_INT,
      .at = offsetof(order_settings, samples),
      .value = "N",
-     .about = "samples of the data set",
+     .about = "without a job: samples of the data set",
      .min = 1,
-     .max = (int64_t)1 << 40,
-     .required = true},
+     .max = (int64_t)1 << 40},
+    {.name = "shuffle",
+     .kind = CLI_CHOICE,
+     .at = offsetof(order_settings, shuffle),
+     .value = "HOW",
+     .about = "without a job: data.shuffle (exact)",
+     .choices = order_shuffles},
     {.name = "seed",
      .kind = CLI_INT,
      .at = offsetof(order_settings, seed),
      .value = "S",
-     .about = "run.seed (1)",
+     .about = "without a job: run.seed (1)",
      .min = INT64_MIN + 1},
+    {.name = "batch",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, batch),
+     .value = "B",
+     .about = "of a window order: train.batch (64)",
+     .min = 1,
+     .max = INT32_MAX},
+    {.name = "block",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, block),
+     .value = "ROWS",
+     .about = "of a window order: samples of a chunk (256)",
+     .min = 1,
+     .max = (int64_t)1 << 40},
+    {.name = "window",
+     .kind = CLI_INT,
+     .at = offsetof(order_settings, window),
+     .value = "W",
+     .about = "of a window order: blocks that a lane shuffles at a time (1)",
+     .min = 1,
+     .max = INT32_MAX},
     {.name = "epoch",
      .kind = CLI_INT,
      .at = offsetof(order_settings, epoch),
@@ -232,13 +303,19 @@ static const cli_option order_options[] = {
      .value = "K",
      .about = "only the first K (all)",
      .min = 1},
+    {.name = "set",
+     .kind = CLI_LIST,
+     .at = offsetof(order_settings, set),
+     .value = "KEY=VALUE",
+     .about = "with a job: sets a key of it"},
     {NULL},
 };
 
 const cli_verb cli_data_order = {
     .name = "data order",
-    .args = "",
+    .args = "[JOB]",
     .about = "the order of samples in an epoch, one index a line",
+    .max_args = 1,
     .options = order_options,
     .size = sizeof(order_settings),
     .defaults = &order_defaults,

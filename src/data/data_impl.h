@@ -1,6 +1,7 @@
 /* data_impl: what the files of this room share.
  *
- *   files.c    names, patterns and lists -> paths          h5.c      the only caller of HDF5: facts, bytes, writing
+ *   files.c    names, patterns and lists -> paths          h5.c      calls HDF5: facts, bytes, writing
+ *   h5_where.c the places of chunks
  *   probe.c    a path before HDF5 sees it                  judge.c   facts -> the sentence that says why not
  *   layout.c   facts -> how ranks read without HDF5        h5_file.c files of our own, written with proof
  *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules
@@ -8,6 +9,7 @@
  *   order.c    order of an epoch                           feed.c    ring of ready slots
  *   target.c   one-hot rows and maps of labels -> classes
  *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
+ *   lanes.h    what `shuffle: window` needs besides
  *   describe.c what is in a file                           synth.c    made-up data sets
  *   make_impl.h, import_*.c ...  other formats -> HDF5, data sets out of data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
@@ -59,8 +61,8 @@ trm_status trm_pread_all(int fd, const char *path, void *dst, size_t n, uint64_t
 #define TRM_H5_RANK 32
 #define TRM_H5_FILTERS 16
 #define TRM_NO_ADDRESS UINT64_MAX
-/* Version 1.10 needs time with the square of the chunks to tell where they are: 1 s for these in the newest format. */
-#define TRM_H5_TABLE_LIMIT 2000
+/* Chunks of one data set whose places are kept: 16 MiB of them. */
+#define TRM_H5_TABLE_LIMIT ((int64_t)1 << 20)
 
 /* A file open for reading or writing. */
 typedef struct trm_h5 trm_h5;
@@ -165,6 +167,8 @@ typedef struct trm_chunk {
 } trm_chunk;
 /* Fills the table of a chunked data set, in row-major order of the grid of n chunks, as the library tells it. */
 trm_status trm_h5_chunk_table(trm_h5 *f, const char *name, const trm_h5_facts *facts, trm_chunk *table, int64_t n);
+/* The same without the lock (h5_where.c). */
+bool trm_h5_find_chunks(const char *path, const char *name, const trm_h5_facts *facts, trm_chunk *table, int64_t n);
 /* The stored bytes of the chunk whose first element is `corner`; *bytes = 0 where it was never written.
  * *buf of *cap bytes grows where it is too small. */
 trm_status trm_h5_raw_chunk(trm_h5 *f, const char *name, const int64_t *corner, void **buf, size_t *cap,
@@ -267,6 +271,7 @@ typedef struct trm_column {
     trm_stretch *part;
     int64_t *start;                 /* n_parts + 1 running sums of rows */
     unsigned char *cache;           /* all rows, decoded; or NULL */
+    bool borrowed;                  /* ... in memory that is not ours */
 } trm_column;
 
 typedef struct trm_data_file {
@@ -305,6 +310,7 @@ struct trm_dataset {
     unsigned char *y_row;           /* room for one stored row where it has to be turned into a class */
     bool keep_x, keep_y;            /* the column is to be kept in memory */
     bool must_keep;                 /* ... by the user's word, whatever is free */
+    bool share;                     /* x is to be kept once on each node: trm_dataset_share is still to come */
     bool check_x;                   /* values of x are checked while they are read */
     unsigned allow;                 /* TRM_ALLOW_... */
     bool strict;                    /* the files are of strangers: guard.c's rules hold */
@@ -356,10 +362,18 @@ trm_status trm_reader_new(trm_dataset *d);
 void trm_reader_free(trm_dataset *d);
 /* Decoded rows [first, first + n) of a column, from memory where it is kept. */
 trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t n, void *dst);
+/* The targets alone. */
+trm_status trm_dataset_read_y(trm_dataset *d, const int64_t *sample, int64_t n, void *y);
 /* Loads the columns that are to be kept; checks x where check_x. Does nothing the second time. */
 trm_status trm_dataset_load(trm_dataset *d);
 /* As trm_dataset_read, without the transforms: samples at info.x_stride of the dataset itself. */
 trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y);
+/* How many of the samples [first, first + most), which lie in one file, are read together, and the rows of x that hold them. */
+int64_t trm_sample_rows(const trm_dataset *d, int64_t first, int64_t most, int64_t *row, int64_t *rows);
+/* Bytes from one sample to the next where they are read so, one behind the other. */
+int64_t trm_dataset_step(const trm_dataset *d);
+/* Copies n pieces from anywhere, each to its place. */
+void trm_gather(void *dst, size_t stride, const unsigned char *const *from, int64_t n, size_t bytes);
 /* The file and row of a row of a column. */
 void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path, int64_t *in_file);
 
@@ -488,5 +502,7 @@ void trm_augment_free(trm_augment *a);          /* accepts NULL */
 /* trm_order_fill in steps: draws [from, to) of the n - 1 exchanges, after trm_order_start. */
 void trm_order_start(int64_t n, int64_t *out);
 void trm_order_draw(uint64_t seed, int64_t epoch, int64_t n, int64_t *out, int64_t from, int64_t to);
+/* The same exchanges of any n entries, by a key of one's own. */
+void trm_order_draw_key(const trm_rng_key *key, int64_t n, int64_t *out, int64_t from, int64_t to);
 
 #endif

@@ -1,13 +1,14 @@
 /* feed: a ring of slots that one thread fills ahead of the step.
  *
  * Update s of an epoch takes order[s*B .. (s+1)*B), cut into K micro-batches, each of which `cut` cuts for this rank.
- * The thread waits where the ring is full and uses the time to draw the next epoch's order.  All memory is taken when
- * the feed is opened. */
-#include "data_impl.h"
+ * The thread waits where the ring is full and uses the time to draw the next epoch's order, or to decode blocks that
+ * will be needed.  Memory for samples is taken when the feed is opened, that for blocks when they are first needed. */
+#include "lanes.h"
 #include <pthread.h>
 #include <string.h>
 
 #define DRAW_STEP 65536 /* exchanges between two looks at the ring */
+#define MOST_THREADS 64
 
 typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
 
@@ -42,6 +43,7 @@ struct trm_feed {
     ring_slot *ring;
     /* the reader's own */
     order now, next;
+    trm_window_reader *window; /* `shuffle: window` only */
 };
 
 /* ---- order ---- */
@@ -67,9 +69,9 @@ static bool stopped(trm_feed *f) {
     return stop;
 }
 
-/* The order of `epoch`, NULL where it is the natural one. */
+/* The order of `epoch`, NULL where it is not one list. */
 static const int64_t *order_of(trm_feed *f, int64_t epoch) {
-    if (f->spec.shuffle == TRM_SHUFFLE_NONE) return NULL;
+    if (f->spec.shuffle != TRM_SHUFFLE_EXACT) return NULL;
     if (f->now.epoch != epoch) {
         order spare = f->now;
         f->now = f->next;
@@ -83,8 +85,17 @@ static const int64_t *order_of(trm_feed *f, int64_t epoch) {
 
 /* ---- filling a slot ---- */
 
-/* This rank's samples of one micro-batch go behind the others. */
-static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, int64_t from, int64_t m,
+/* Places [begin, begin + n) of the slot's update. */
+static trm_status list_samples(trm_feed *f, const ring_slot *s, const int64_t *at, int64_t begin, int64_t n,
+                               int64_t *sample) {
+    if (f->window) return trm_window_reader_list(f->window, begin, n, sample);
+    int64_t from = s->is.update * f->spec.batch + begin;
+    for (int64_t i = 0; i < n; i++) sample[i] = at ? at[from + i] : from + i;
+    return TRM_OK;
+}
+
+/* This rank's samples of the micro-batch of m from place `first` on go behind the others. */
+static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, int64_t first, int64_t m,
                                   int64_t run_update) {
     int64_t begin = 0, count = m;
     if (f->spec.cut) f->spec.cut(f->spec.cut_ctx, run_update, m, &begin, &count);
@@ -94,7 +105,7 @@ static trm_status add_micro_batch(trm_feed *f, ring_slot *s, const int64_t *at, 
     if (count > f->spec.max_samples - s->is.n)
         return trm_fail(TRM_INTERNAL, "a share of %lld samples, the slots hold %lld",
                         (long long)(s->is.n + count), (long long)f->spec.max_samples);
-    for (int64_t i = 0; i < count; i++) s->sample[s->is.n + i] = at ? at[from + begin + i] : from + begin + i;
+    TRM_TRY(list_samples(f, s, at, first + begin, count, s->sample + s->is.n));
     s->is.n += count;
     return TRM_OK;
 }
@@ -104,17 +115,26 @@ static void augment(const trm_feed *f, ring_slot *s) {
     trm_augment_run(f->data->augment, &draw, s->sample, s->is.n, s->raw ? s->raw : s->x, s->x, s->scratch);
 }
 
+static trm_status read_samples(trm_feed *f, ring_slot *s) {
+    char *x = s->raw ? s->raw : s->x;
+    if (!f->window) return trm_dataset_read_raw(f->data, s->sample, s->is.n, x, s->y);
+    TRM_TRY(trm_window_reader_read(f->window, s->sample, s->is.n, x, s->y));
+    trm_window_reader_leave(f->window, s->is.update + 1 == f->updates);
+    return TRM_OK;
+}
+
 static trm_status fill_slot(trm_feed *f, ring_slot *s, int64_t run_update) {
     double begun = trm_now();
     const int64_t *at = order_of(f, s->is.epoch);
-    int64_t from = s->is.update * f->spec.batch, b = trm_min64(f->spec.batch, f->samples - from);
+    int64_t b = trm_min64(f->spec.batch, f->samples - s->is.update * f->spec.batch);
+    if (f->window) trm_window_reader_go(f->window, s->is.epoch, s->is.update);
     s->is.batch = b;
     s->is.n = 0;
     for (int k = 0; k < f->spec.micro_batches; k++) {
         int64_t first = trm_cut(b, f->spec.micro_batches, k), end = trm_cut(b, f->spec.micro_batches, k + 1);
-        if (end > first) TRM_TRY(add_micro_batch(f, s, at, from + first, end - first, run_update));
+        if (end > first) TRM_TRY(add_micro_batch(f, s, at, first, end - first, run_update));
     }
-    TRM_TRY(trm_dataset_read_raw(f->data, s->sample, s->is.n, s->raw ? s->raw : s->x, s->y));
+    TRM_TRY(read_samples(f, s));
     if (f->data->augment) augment(f, s);
     s->is.read_s = trm_now() - begun;
     return TRM_OK;
@@ -122,18 +142,26 @@ static trm_status fill_slot(trm_feed *f, ring_slot *s, int64_t run_update) {
 
 /* ---- the reader ---- */
 
+/* Some of what will be needed, `epoch` being the next one whose order is; false where there is nothing to do. */
+static bool work_ahead(trm_feed *f, int64_t epoch) {
+    if (f->window) return trm_window_reader_work(f->window);
+    if (f->spec.shuffle != TRM_SHUFFLE_EXACT) return false;
+    if (f->next.epoch != epoch) begin_order(f, &f->next, epoch);
+    return f->next.drawn < f->samples - 1 && (draw_some(f, &f->next), true);
+}
+
 /* Waits for a free slot; false where the feed is to stop. Under the lock. */
 static bool wait_for_slot(trm_feed *f) {
+    bool idle = false;
     while (!f->stop && (f->seeking || f->fault != TRM_OK || f->ring[f->fill].state != SLOT_FREE)) {
         int64_t epoch = f->now.epoch == f->epoch ? f->epoch + 1 : f->epoch;
-        bool draw = f->spec.shuffle == TRM_SHUFFLE_EXACT && f->fault == TRM_OK && !f->seeking;
-        if (!draw || (f->next.epoch == epoch && f->next.drawn >= f->samples - 1)) {
+        if (idle || f->fault != TRM_OK || f->seeking) {
             pthread_cond_wait(&f->to_reader, &f->lock);
+            idle = false;
             continue;
         }
         pthread_mutex_unlock(&f->lock);
-        if (f->next.epoch != epoch) begin_order(f, &f->next, epoch);
-        (void)draw_some(f, &f->next);
+        idle = !work_ahead(f, epoch);
         pthread_mutex_lock(&f->lock);
     }
     return !f->stop;
@@ -254,7 +282,8 @@ static trm_status settle_spec(trm_feed *f) {
     f->samples = f->data->info.samples;
     if (s->depth == 0) s->depth = TRM_FEED_DEPTH;
     if (s->max_samples == 0) s->max_samples = s->batch;
-    if (s->batch < 1 || s->micro_batches < 1 || s->depth < 2 || s->max_samples < 0)
+    if (s->batch < 1 || s->micro_batches < 1 || s->depth < 2 || s->max_samples < 0 || s->threads < 0 ||
+        s->threads > MOST_THREADS)
         return trm_fail(TRM_INTERNAL, "a feed of batch %lld, %d micro-batches, %d slots", (long long)s->batch,
                         s->micro_batches, s->depth);
     s->max_samples = trm_min64(s->max_samples, trm_min64(s->batch, f->samples));
@@ -295,6 +324,7 @@ static trm_status make_ring(trm_feed *f) {
     for (int i = 0; i < f->spec.depth; i++) TRM_TRY(make_slot(f, i));
     f->now.epoch = f->next.epoch = -1;
     if (f->spec.shuffle == TRM_SHUFFLE_NONE) return TRM_OK;
+    if (f->spec.shuffle == TRM_SHUFFLE_WINDOW) return trm_window_reader_new(f->data, &f->spec, &f->window);
     f->now.at = trm_alloc_array((size_t)f->samples, sizeof(int64_t), "the order of an epoch");
     f->next.at = trm_alloc_array((size_t)f->samples, sizeof(int64_t), "the order of an epoch");
     return f->now.at && f->next.at ? TRM_OK : TRM_MEMORY;
@@ -344,6 +374,7 @@ void trm_feed_close(trm_feed *f) {
         trm_free(f->ring[i].scratch);
     }
     trm_free(f->ring);
+    trm_window_reader_free(f->window);
     trm_free(f->now.at);
     trm_free(f->next.at);
     pthread_cond_destroy(&f->to_reader);

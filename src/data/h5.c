@@ -637,41 +637,11 @@ static int set_rank(hid_t set) {
     return rank;
 }
 
-/* Place of a chunk in the row-major grid, -1 where the index of the file talks nonsense. */
-static int64_t grid_place(const trm_h5_facts *facts, const hsize_t *corner) {
-    int64_t place = 0;
-    for (int i = 0; i < facts->rank; i++) {
-        int64_t at = clamp(corner[i]);
-        if (at >= facts->dim[i] || at % facts->chunk[i] != 0) return -1;
-        place = place * ((facts->dim[i] - 1) / facts->chunk[i] + 1) + at / facts->chunk[i];
-    }
-    return place;
-}
-
-static trm_status table_entry(trm_h5 *f, const char *name, const trm_h5_facts *facts, hid_t space, int64_t i,
-                              trm_chunk *table, int64_t n) {
-    hsize_t corner[TRM_H5_RANK], bytes;
-    haddr_t at;
-    unsigned mask;
-    if (H5Dget_chunk_info(f->set, space, (hsize_t)i, corner, &mask, &at, &bytes) < 0)
-        return fault(f, TRM_DATA, "'%s': its index of chunks cannot be read", name);
-    int64_t place = grid_place(facts, corner);
-    if (place < 0 || place >= n || bytes > UINT32_MAX)
-        return fault(f, TRM_DATA, "'%s': its index of chunks is damaged (entry %lld)", name, (long long)i);
-    table[place] = (trm_chunk){at == HADDR_UNDEF ? TRM_NO_ADDRESS : at, (uint32_t)bytes, mask};
-    return TRM_OK;
-}
-
 trm_status trm_h5_chunk_table(trm_h5 *f, const char *name, const trm_h5_facts *facts, trm_chunk *table,
                               int64_t n) {
     enter();
-    for (int64_t i = 0; i < n; i++) table[i] = (trm_chunk){.offset = TRM_NO_ADDRESS};
-    trm_status s = use(f, name);
-    hid_t space = s == TRM_OK ? H5Dget_space(f->set) : H5I_INVALID_HID;
-    for (int64_t i = 0; i < facts->chunks_written && s == TRM_OK; i++)
-        s = table_entry(f, name, facts, space, i, table, n);
-    if (space >= 0) H5Sclose(space);
-    return leave(s);
+    bool good = trm_h5_find_chunks(f->path, name, facts, table, n);
+    return leave(good ? TRM_OK : fault(f, TRM_DATA, "'%s': its index of chunks cannot be read", name));
 }
 
 trm_status trm_h5_raw_chunk(trm_h5 *f, const char *name, const int64_t *corner, void **buf, size_t *cap,

@@ -32,18 +32,21 @@ static size_t default_limit(int copies) {
 }
 
 static void decide_memory(trm_dataset *d, const trm_data_spec *spec) {
-    size_t limit = spec->cache_limit ? spec->cache_limit : default_limit(spec->copies);
+    bool share = spec->share && spec->cache != TRM_CACHE_RANK && spec->cache != TRM_CACHE_OFF;
+    size_t limit = spec->cache_limit ? spec->cache_limit : default_limit(share ? 1 : spec->copies);
     size_t x = column_bytes(&d->x), y = d->has_y ? column_bytes(&d->y) : 0;
-    d->must_keep = spec->cache == TRM_CACHE_ON;
+    d->must_keep = spec->cache != TRM_CACHE_AUTO && spec->cache != TRM_CACHE_OFF;
     d->keep_y =
         d->has_y && (y <= LABEL_LIMIT || d->must_keep || (spec->cache == TRM_CACHE_AUTO && y <= limit));
     d->keep_x = d->must_keep || (spec->cache == TRM_CACHE_AUTO && x <= limit && y <= limit - x);
-    d->budget = spec->cache == TRM_CACHE_OFF && limit > LABEL_LIMIT ? LABEL_LIMIT : limit;
+    d->share = share && d->keep_x;
+    d->budget = (spec->cache == TRM_CACHE_OFF || d->keep_x) && limit > LABEL_LIMIT ? LABEL_LIMIT : limit;
     char size[16], most[16];
-    if (!d->keep_x && x > d->budget && compressed(&d->x) && !spec->no_target)
+    if (!d->keep_x && x > d->budget && compressed(&d->x) && !spec->no_target && !spec->by_blocks)
         trm_log(
             TRM_LOG_WARN,
-            "'%s' is compressed and not kept in memory (%s, limit %s): reading it in random order is slow",
+            "'%s' is compressed and not kept in memory (%s, limit %s): reading it in random order is slow; "
+            "`data.shuffle: window` is made for this",
             d->x.name, trm_human_bytes((double)x, size, sizeof size),
             trm_human_bytes((double)d->budget, most, sizeof most));
 }
@@ -483,8 +486,10 @@ static trm_status check_values(trm_dataset *d) {
     d->check_x = !tokens && trm_dtype_is_float(d->x.type);
     trm_status s = trm_dataset_load(d);
     if (s != TRM_OK) return trm_count_bad(d, s);
-    if (d->check_x && !d->x.cache && x <= SCAN_LIMIT) TRM_TRY(trm_check_x(d));
-    if (tokens && (d->info.classes == 0 || d->x.cache || x <= TOKEN_SCAN_LIMIT)) TRM_TRY(trm_count_tokens(d));
+    /* What is shared is checked when it is loaded. */
+    if (d->check_x && !d->x.cache && !d->share && x <= SCAN_LIMIT) TRM_TRY(trm_check_x(d));
+    if (tokens && (d->info.classes == 0 || d->x.cache || (!d->share && x <= TOKEN_SCAN_LIMIT)))
+        TRM_TRY(trm_count_tokens(d));
     if (tokens) d->check_x = true;
     return trm_check_y(d);
 }
@@ -503,7 +508,7 @@ static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
     if (spec->on_bad == TRM_BAD_SKIP) TRM_TRY(trm_bad_find(d));
     TRM_TRY(check_values(d));
     TRM_TRY(trm_plan_check(d));
-    return trm_fingerprint(d);
+    return trm_count_bad(d, trm_fingerprint(d));
 }
 
 /* ---- the face ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char magic[8] = "TRMPLAN";
-#define PLAN_VERSION 3
+#define PLAN_VERSION 4
 #define PLAN_ORDER 0x0102030405060708
 
 /* ---- sizes ---- */
@@ -39,7 +39,7 @@ void trm_column_free(trm_column *c) {
     trm_free(c->part);
     trm_free(c->start);
     trm_free(c->name);
-    trm_free(c->cache);
+    if (!c->borrowed) trm_free(c->cache);
     *c = (trm_column){0};
 }
 
@@ -263,6 +263,7 @@ static void put_info(trm_str *s, const trm_dataset *d) {
     put(s, d->keep_x);
     put(s, d->keep_y);
     put(s, d->must_keep);
+    put(s, d->share);
     put(s, d->check_x);
     put(s, d->allow);
     put(s, (int64_t)d->budget);
@@ -405,6 +406,7 @@ static void get_info(cursor *c, trm_dataset *d) {
     d->keep_x = get_upto(c, 1);
     d->keep_y = get_upto(c, 1);
     d->must_keep = get_upto(c, 1);
+    d->share = get_upto(c, 1);
     d->check_x = get_upto(c, 1);
     d->allow = (unsigned)get_upto(c, TRM_ALLOW_LINKS | TRM_ALLOW_EXTERNAL | TRM_ALLOW_PLUGINS);
     d->budget = (size_t)get_upto(c, (int64_t)1 << 50);

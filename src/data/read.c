@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_FDS 64
+#define MOST_FDS 24
 #define SCRATCH_BYTES (4 * TRM_MIB)
 #define MOST_BANDS 4096
 
@@ -22,8 +22,10 @@ typedef struct band {
 struct trm_reader {
     struct {
         int file, fd;
+        int64_t used;
     } open[MOST_FDS];
-    int n_open, next_close;
+    int n_open;
+    int64_t turn;
     trm_decoder *decoder;
     trm_h5 *library; /* for what the plan does not cover */
     int library_file;
@@ -34,6 +36,8 @@ struct trm_reader {
     bool loaded;
     int64_t *sorted; /* the places of a request, by row */
     size_t sorted_cap;
+    const unsigned char **from; /* where the samples of a request lie */
+    size_t from_cap;
 };
 
 trm_status trm_reader_new(trm_dataset *d) {
@@ -54,6 +58,7 @@ void trm_reader_free(trm_dataset *d) {
     trm_free(r->stored);
     trm_free(r->chunk);
     trm_free(r->sorted);
+    trm_free(r->from);
     trm_decoder_free(r->decoder);
     trm_free(r);
     d->reader = NULL;
@@ -78,11 +83,23 @@ static trm_status same_file(const trm_data_file *f, int64_t size, int64_t change
     return trm_fail(TRM_DATA, "%s: was written to or replaced since the run began", f->path);
 }
 
+/* The place for one more open file: that of the one that was used longest ago where all are taken. */
+static int place_for_fd(trm_reader *r) {
+    if (r->n_open < MOST_FDS) return r->n_open++;
+    int oldest = 0;
+    for (int i = 1; i < MOST_FDS; i++)
+        if (r->open[i].used < r->open[oldest].used) oldest = i;
+    close(r->open[oldest].fd);
+    return oldest;
+}
+
 static trm_status fd_of(trm_dataset *d, int file, int *fd) {
     trm_reader *r = d->reader;
     int64_t size;
+    r->turn++;
     for (int i = 0; i < r->n_open; i++) {
         if (r->open[i].file != file) continue;
+        r->open[i].used = r->turn;
         *fd = r->open[i].fd;
         return TRM_OK;
     }
@@ -92,16 +109,10 @@ static trm_status fd_of(trm_dataset *d, int file, int *fd) {
         close(*fd);
         return s;
     }
-    int slot = r->n_open;
-    if (slot < MOST_FDS) {
-        r->n_open++;
-    } else {
-        slot = r->next_close;
-        r->next_close = (slot + 1) % MOST_FDS;
-        close(r->open[slot].fd);
-    }
+    int slot = place_for_fd(r);
     r->open[slot].file = file;
     r->open[slot].fd = *fd;
+    r->open[slot].used = r->turn;
     return TRM_OK;
 }
 
@@ -276,6 +287,21 @@ static trm_status band_of(trm_dataset *d, const trm_column *c, const trm_stretch
 
 /* ---- rows of one part ---- */
 
+/* All rows of a band, of which there are n: they are wanted once, so nothing is kept.  A chunk of whole samples that
+ * need no widening is decoded in its place. */
+static trm_status whole_band(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t at, int64_t n,
+                             void *dst) {
+    place here = place_of(p, at, 0);
+    if (n == p->chunk[0] && here.whole && p->stored == c->type) {
+        TRM_TRY(read_chunk(d, c, p, &here, dst));
+        if (p->swap) trm_swap_elements(dst, n * c->row_elems, trm_dtype_size(c->type));
+        return TRM_OK;
+    }
+    TRM_TRY(decode_band(d, c, p, at));
+    trm_to_column(p, c->type, d->reader->scratch, n * c->row_elems, dst);
+    return TRM_OK;
+}
+
 static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
                                int64_t n, char *dst) {
     size_t row = trm_row_bytes(c);
@@ -283,8 +309,12 @@ static trm_status chunked_rows(trm_dataset *d, const trm_column *c, const trm_st
     while (n > 0) {
         int64_t at = first / p->chunk[0], inside = first % p->chunk[0];
         int64_t take = trm_min64(n, p->chunk[0] - inside);
-        TRM_TRY(band_of(d, c, p, at, &rows));
-        memcpy(dst, rows + (size_t)inside * row, (size_t)take * row);
+        if (inside == 0 && take == trm_min64(p->chunk[0], p->dim[0] - first)) {
+            TRM_TRY(whole_band(d, c, p, at, take, dst));
+        } else {
+            TRM_TRY(band_of(d, c, p, at, &rows));
+            memcpy(dst, rows + (size_t)inside * row, (size_t)take * row);
+        }
         dst += (size_t)take * row;
         first += take;
         n -= take;
@@ -417,12 +447,24 @@ static bool fits_now(const trm_dataset *d, const trm_column *c) {
     return false;
 }
 
+/* How many rows from `at` on, at most `most` where that is possible, are read together: none of a second file, and whole
+ * bands where rows come in bands. */
+static int64_t piece_at(const trm_column *c, int64_t at, int64_t most) {
+    int i = part_of(c->start, c->n_parts, at);
+    const trm_stretch *p = &c->part[i];
+    int64_t row = p->first + at - c->start[i], left = p->rows - (at - c->start[i]);
+    if (!in_bands(p) || most >= left) return trm_min64(most, left);
+    int64_t end = trm_max64((row + most) / p->chunk[0], row / p->chunk[0] + 1) * p->chunk[0];
+    return trm_min64(end - row, left);
+}
+
 /* Piece by piece, so that a large column is checked while its rows are warm. */
-static trm_status load_rows(trm_dataset *d, trm_column *c, unsigned char *to, bool check) {
+static trm_status load_rows(trm_dataset *d, trm_column *c, int64_t begin, int64_t end, unsigned char *to,
+                            bool check) {
     size_t row = trm_row_bytes(c);
-    int64_t step = trm_max64((int64_t)(SCRATCH_BYTES / row), 1), n = trm_rows(c);
-    for (int64_t at = 0, take, bad; at < n; at += bad + take) {
-        take = trm_good_rows(d, at, trm_min64(step, n - at), &bad);
+    int64_t step = trm_max64((int64_t)(SCRATCH_BYTES / row), 1);
+    for (int64_t at = begin, take, bad; at < end; at += bad + take) {
+        take = trm_good_rows(d, at, trm_min64(piece_at(c, at, step), end - at), &bad);
         if (take == 0) continue;
         unsigned char *dst = to + (size_t)(at + bad) * row;
         TRM_TRY(trm_column_rows(d, c, at + bad, take, dst));
@@ -435,7 +477,7 @@ static trm_status load_column(trm_dataset *d, trm_column *c, bool check) {
     if (c->cache) return TRM_OK;
     unsigned char *all = trm_alloc_array((size_t)trm_rows(c), trm_row_bytes(c), "the data set in memory");
     if (!all) return d->must_keep ? TRM_MEMORY : TRM_OK;
-    trm_status s = load_rows(d, c, all, check);
+    trm_status s = load_rows(d, c, 0, trm_rows(c), all, check);
     if (s == TRM_OK)
         c->cache = all;
     else
@@ -447,8 +489,44 @@ trm_status trm_dataset_load(trm_dataset *d) {
     trm_reader *r = d->reader;
     if (r->loaded) return TRM_OK;
     if (d->has_y && d->keep_y && fits_now(d, &d->y)) TRM_TRY(load_column(d, &d->y, false));
+    /* What the node is to share waits for that, be it only while it is opened. */
+    if (d->keep_x && d->share) return TRM_OK;
     if (d->keep_x && fits_now(d, &d->x)) TRM_TRY(load_column(d, &d->x, d->check_x));
     r->loaded = true;
+    return TRM_OK;
+}
+
+/* This rank's part of the rows, of which the ranks of its node make one whole. */
+static trm_status load_part(trm_dataset *d, const trm_data_share *s, unsigned char *all) {
+    int64_t n = trm_rows(&d->x), begin = trm_cut(n, s->ranks, s->rank),
+            end = trm_cut(n, s->ranks, s->rank + 1);
+    trm_status status = load_rows(d, &d->x, begin, end, all, d->check_x);
+    return status == TRM_OK ? status : trm_count_bad(d, status);
+}
+
+static void say_no_room(const trm_dataset *d, const trm_data_share *s, size_t bytes) {
+    char size[16];
+    if (s->rank == 0)
+        trm_log(TRM_LOG_WARN,
+                "'%s' (%s) does not fit into the memory that ranks share (/dev/shm): each rank keeps its own",
+                d->x.name, trm_human_bytes((double)bytes, size, sizeof size));
+}
+
+trm_status trm_dataset_share(trm_dataset *d, const trm_data_share *s) {
+    void *all = NULL;
+    size_t bytes;
+    if (!d->share || !d->keep_x || d->x.cache) return TRM_OK;
+    if (!trm_mul_size((size_t)trm_rows(&d->x), trm_row_bytes(&d->x), &bytes))
+        return trm_fail(TRM_MEMORY, "'%s' is too large to be kept in memory", d->x.name);
+    TRM_TRY(s->alloc(s->ctx, bytes, "the data set in memory", &all));
+    d->share = false;
+    if (!all) {
+        say_no_room(d, s, bytes);
+        return TRM_OK;
+    }
+    TRM_TRY(s->agree(s->ctx, load_part(d, s, all)));
+    d->x.cache = all;
+    d->x.borrowed = true;
     return TRM_OK;
 }
 
@@ -473,6 +551,46 @@ static int64_t rows_of(const trm_dataset *d, int64_t sample, int64_t *n) {
     *n = t + !d->info.no_target;
     return d->x.start[i] + (sample - d->window_start[i]) * t;
 }
+
+/* The windows of a stream share their ends, where none is left out. */
+static bool overlap(const trm_dataset *d) { return d->info.kind == TRM_DATA_TOKEN_STREAM && d->n_gaps == 0; }
+
+int64_t trm_sample_rows(const trm_dataset *d, int64_t first, int64_t most, int64_t *row, int64_t *rows) {
+    int64_t bad;
+    *row = rows_of(d, first, rows);
+    if (d->info.kind != TRM_DATA_TOKEN_STREAM) return *rows = trm_good_rows(d, *row, most, &bad);
+    if (!overlap(d)) return 1;
+    *rows += (most - 1) * d->info.x.dim[0];
+    return most;
+}
+
+int64_t trm_dataset_step(const trm_dataset *d) {
+    return overlap(d) ? d->info.x.dim[0] * (int64_t)trm_row_bytes(&d->x) : d->info.x_stride;
+}
+
+/* ---- copying ---- */
+
+#define AHEAD 2   /* pieces that are fetched before they are copied */
+#define FETCH 512 /* bytes of them; the machine finds out about the rest */
+
+static void fetch(const unsigned char *p, size_t bytes) {
+    for (size_t at = 0; at < bytes && at < FETCH; at += 64) __builtin_prefetch(p + at);
+}
+
+void trm_gather(void *dst, size_t stride, const unsigned char *const *from, int64_t n, size_t bytes) {
+    unsigned char *to = dst;
+    for (int64_t i = 0; i < n;) {
+        size_t run = 1;
+        if (i + AHEAD < n) fetch(from[i + AHEAD], bytes);
+        /* Neighbours go together. */
+        while (stride == bytes && i + (int64_t)run < n && from[i + (int64_t)run] == from[i] + run * bytes)
+            run++;
+        memcpy(to + (size_t)i * stride, from[i], run * bytes);
+        i += (int64_t)run;
+    }
+}
+
+/* ---- requests ---- */
 
 /* Places by sample (heap sort: in place, no worst case): a band is then decoded once for a request. */
 static void sort_places(int64_t *at, int64_t n, const int64_t *key) {
@@ -503,9 +621,36 @@ static trm_status order_request(trm_reader *r, const int64_t *sample, int64_t n)
     return TRM_OK;
 }
 
+static trm_status room_for_places(trm_reader *r, int64_t n) {
+    void *p = r->from;
+    TRM_TRY(room(&p, &r->from_cap, (size_t)n * sizeof *r->from, "a request"));
+    r->from = p;
+    return TRM_OK;
+}
+
+static trm_status gather_x(trm_dataset *d, const int64_t *sample, int64_t n, char *x) {
+    const unsigned char **from = d->reader->from;
+    size_t row = trm_row_bytes(&d->x), bytes = (size_t)d->info.x_stride;
+    bool stream = d->info.kind == TRM_DATA_TOKEN_STREAM;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rows, first = stream ? rows_of(d, sample[i], &rows) : trm_dataset_place(d, sample[i]);
+        from[i] = d->x.cache + (size_t)first * row;
+    }
+    trm_gather(x, bytes, from, n, bytes);
+    return TRM_OK;
+}
+
+static void gather_y(trm_dataset *d, const int64_t *sample, int64_t n, char *y) {
+    const unsigned char **from = d->reader->from;
+    size_t row = trm_row_bytes(&d->y);
+    for (int64_t i = 0; i < n; i++) from[i] = d->y.cache + (size_t)trm_dataset_place(d, sample[i]) * row;
+    trm_gather(y, row, from, n, row);
+}
+
 static trm_status read_x(trm_dataset *d, const int64_t *sample, int64_t n, char *x) {
     trm_reader *r = d->reader;
-    bool sorted = !d->x.cache && in_bands(&d->x.part[0]), check = d->check_x && !d->x.cache;
+    if (d->x.cache) return gather_x(d, sample, n, x);
+    bool sorted = in_bands(&d->x.part[0]), check = d->check_x;
     if (sorted) TRM_TRY(order_request(r, sample, n));
     for (int64_t i = 0; i < n; i++) {
         int64_t at = sorted ? r->sorted[i] : i, rows;
@@ -521,11 +666,21 @@ static trm_status read_y(trm_dataset *d, int64_t row, char *y) {
     return trm_maps_target(d) ? trm_target_read(d, row, (int64_t *)y) : trm_column_rows(d, &d->y, row, 1, y);
 }
 
+trm_status trm_dataset_read_y(trm_dataset *d, const int64_t *sample, int64_t n, void *y) {
+    TRM_TRY(room_for_places(d->reader, n));
+    if (d->y.cache && !trm_maps_target(d)) {
+        gather_y(d, sample, n, y);
+        return TRM_OK;
+    }
+    for (int64_t i = 0; i < n; i++)
+        TRM_TRY(read_y(d, trm_dataset_place(d, sample[i]), (char *)y + i * d->info.y_stride));
+    return TRM_OK;
+}
+
 trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n, void *x, void *y) {
     TRM_TRY(check_indices(d, sample, n));
     TRM_TRY(trm_dataset_load(d));
+    TRM_TRY(room_for_places(d->reader, n));
     TRM_TRY(read_x(d, sample, n, x));
-    for (int64_t i = 0; d->has_y && i < n; i++)
-        TRM_TRY(read_y(d, trm_dataset_place(d, sample[i]), (char *)y + i * d->info.y_stride));
-    return TRM_OK;
+    return d->has_y ? trm_dataset_read_y(d, sample, n, y) : TRM_OK;
 }

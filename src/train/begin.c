@@ -73,7 +73,30 @@ static trm_status refuse_number(const char *what, int64_t have, int64_t want, co
     return refuse(what, a, b, hint);
 }
 
-static const char *shuffle_name(int s) { return s == TRM_SHUFFLE_NONE ? "none" : "exact"; }
+static const char *shuffle_name(int s) {
+    return s == TRM_SHUFFLE_NONE ? "none" : s == TRM_SHUFFLE_EXACT ? "exact" : "window";
+}
+
+/* Of this job and its data; zeros where the order is another. */
+static trm_status window_of(const trm_run *r, trm_data_window *out) {
+    const trm_job *j = r->engine.job;
+    *out = (trm_data_window){0};
+    if (j->data.shuffle != TRM_SHUFFLE_WINDOW) return TRM_OK;
+    return trm_data_window_of(r->engine.train, j->train.batch, j->data.memory, out);
+}
+
+/* The rest of an epoch in window order needs the same blocks in the same lanes. */
+static trm_status check_window(const trm_run *r, const trm_position *p) {
+    trm_data_window w;
+    TRM_TRY(window_of(r, &w));
+    if (p->window == w.window && p->window_print == w.print) return TRM_OK;
+    if (p->window != w.window)
+        return refuse_number("a shuffle window of blocks", p->window, w.window,
+                             "data.memory and the chunks of the files must stay within an epoch");
+    trm_fail(TRM_JOB, "cannot resume: the window order of this epoch was made of other lanes or blocks");
+    trm_hint("data.memory and the chunks of the files must stay within an epoch; at its end they may change");
+    return TRM_JOB;
+}
 
 /* What is left of an epoch means the same only with the same order and the same cuts. */
 static trm_status check_position(const trm_run *r, const trm_position *p, const trm_optim_spec *o) {
@@ -102,7 +125,7 @@ static trm_status check_position(const trm_run *r, const trm_position *p, const 
     if (p->drop_last >= 0 && p->drop_last != j->train.drop_last)
         return refuse("train.drop_last", p->drop_last ? "true" : "false",
                       j->train.drop_last ? "true" : "false", mid);
-    return TRM_OK;
+    return check_window(r, p);
 }
 
 /* Rank 0 reads. */
@@ -116,8 +139,12 @@ static trm_status read_resumed(trm_run *r, const char *from, trm_weights *w) {
     return status;
 }
 
-static void fresh_position(trm_run *r) {
+static trm_status fresh_position(trm_run *r) {
     const trm_job *j = r->engine.job;
+    trm_data_window w;
+    TRM_TRY(window_of(r, &w));
+    r->pos.window = w.window;
+    r->pos.window_print = w.print;
     r->pos.batch = j->train.batch;
     r->pos.micro_batches = j->train.micro_batches;
     r->pos.seed = j->run.seed;
@@ -125,6 +152,7 @@ static void fresh_position(trm_run *r) {
     r->pos.drop_last = j->train.drop_last;
     r->pos.order_version = TRM_ORDER_VERSION;
     r->pos.fingerprint = trm_dataset_info(r->engine.train)->fingerprint;
+    return TRM_OK;
 }
 
 static trm_status read_weights(trm_run *r, const char *from, trm_weights *w) {
@@ -144,7 +172,7 @@ static trm_status first_weights(trm_run *r, const char *from) {
     if (status == TRM_OK) status = trm_comm_bcast(e->comm, &r->pos, sizeof r->pos, 0);
     if (status == TRM_OK) status = trm_engine_spread(e, &w);
     trm_host_free(&w);
-    fresh_position(r);
+    if (status == TRM_OK) status = trm_comm_agree(e->comm, fresh_position(r));
     count_total(r);
     return status;
 }
@@ -170,7 +198,9 @@ static trm_status open_feed(trm_run *r) {
                           .drop_last = j->train.drop_last,
                           .max_samples = most_samples(r),
                           .cut = trm_splits_cut,
-                          .cut_ctx = &r->splits};
+                          .cut_ctx = &r->splits,
+                          .memory = j->data.memory,
+                          .threads = j->data.threads};
     TRM_TRY(trm_feed_open(r->engine.train, &spec, &r->feed));
     if (r->pos.update == 0) return TRM_OK;
     return trm_feed_seek(r->feed, r->pos.epoch, r->pos.update_in_epoch, r->pos.update);
@@ -216,6 +246,18 @@ static void warn_of_schedule(const trm_run *r) {
                 (long long)s->decay, (long long)(r->total - s->warmup));
 }
 
+/* What the window order gives up: the class counts of batches of a file that is sorted by class vary so many times as much. */
+static void say_window(const trm_run *r) {
+    trm_data_window w;
+    if (r->engine.job->data.shuffle != TRM_SHUFFLE_WINDOW || window_of(r, &w) != TRM_OK) return;
+    double batch = (double)r->engine.job->train.batch;
+    trm_run_say(&r->engine,
+                "      %lld blocks of %lld, shuffled in %d lanes of %lld blocks; sorted files vary %.2f "
+                "times as exact",
+                (long long)w.blocks, (long long)w.block, w.lanes, (long long)w.window,
+                1 + (batch - w.lanes) / ((double)w.lanes * (double)w.window));
+}
+
 static void say_start(const trm_run *r) {
     const trm_engine *e = &r->engine;
     const trm_data_info *d = trm_dataset_info(e->train);
@@ -228,6 +270,7 @@ static void say_start(const trm_run *r) {
     trm_str_free(&table);
     trm_run_say(e, "data: %lld training samples of shape %s%s", (long long)d->samples,
                 trm_shape_text(&d->x, x, sizeof x), e->valid ? "" : ", no validation set");
+    say_window(r);
     if (e->valid)
         trm_run_say(e, "      %lld validation samples", (long long)trm_dataset_info(e->valid)->samples);
     trm_run_say(e, "model: %lld parameters", (long long)trm_graph_param_count(e->graph));

@@ -38,15 +38,15 @@ static json_t *hex_json(uint64_t v) {
 }
 
 static json_t *position_json(const trm_position *p) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:I}", "update",
-                     (json_int_t)p->update, "epoch", (json_int_t)p->epoch, "update_in_epoch",
-                     (json_int_t)p->update_in_epoch, "samples", (json_int_t)p->samples, "batch",
-                     (json_int_t)p->batch, "micro_batches", (json_int_t)p->micro_batches, "seed",
-                     (json_int_t)p->seed, "order_version", p->order_version, "shuffle", p->shuffle,
-                     "drop_last", p->drop_last, "fingerprint", hex_json(p->fingerprint), "best_valid",
-                     isfinite(p->best_valid) ? json_real(p->best_valid) : json_null(), "stop_best",
-                     isfinite(p->stop_best) ? json_real(p->stop_best) : json_null(), "stale",
-                     (json_int_t)p->stale);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:I}", "update",
+        (json_int_t)p->update, "epoch", (json_int_t)p->epoch, "update_in_epoch",
+        (json_int_t)p->update_in_epoch, "samples", (json_int_t)p->samples, "batch", (json_int_t)p->batch,
+        "micro_batches", (json_int_t)p->micro_batches, "seed", (json_int_t)p->seed, "order_version",
+        p->order_version, "shuffle", p->shuffle, "drop_last", p->drop_last, "window", (json_int_t)p->window,
+        "window_print", hex_json(p->window_print), "fingerprint", hex_json(p->fingerprint), "best_valid",
+        isfinite(p->best_valid) ? json_real(p->best_valid) : json_null(), "stop_best",
+        isfinite(p->stop_best) ? json_real(p->stop_best) : json_null(), "stale", (json_int_t)p->stale);
 }
 
 static json_t *optim_json(const trm_optim_spec *o) {
@@ -157,8 +157,8 @@ static uint64_t get_hex(reader *r, json_t *j, const char *key) {
 #define MOST ((int64_t)1 << 53)
 
 /* Absent in a checkpoint of an earlier program. */
-static int get_choice(reader *r, json_t *j, const char *key) {
-    return json_object_get(j, key) ? (int)get_int(r, j, key, -1, 1) : -1;
+static int get_choice(reader *r, json_t *j, const char *key, int most) {
+    return json_object_get(j, key) ? (int)get_int(r, j, key, -1, most) : -1;
 }
 
 /* An epoch has an update at least, and an update a sample. */
@@ -179,8 +179,10 @@ static trm_position get_position(reader *r, json_t *j) {
         .micro_batches = get_int(r, j, "micro_batches", 1, MOST),
         .seed = get_int(r, j, "seed", INT64_MIN + 1, INT64_MAX),
         .order_version = (int)get_int(r, j, "order_version", 0, 1000000),
-        .shuffle = get_choice(r, j, "shuffle"),
-        .drop_last = get_choice(r, j, "drop_last"),
+        .shuffle = get_choice(r, j, "shuffle", TRM_SHUFFLE_WINDOW),
+        .drop_last = get_choice(r, j, "drop_last", 1),
+        .window = json_object_get(j, "window") ? get_int(r, j, "window", 0, MOST) : 0,
+        .window_print = json_object_get(j, "window_print") ? get_hex(r, j, "window_print") : 0,
         .fingerprint = get_hex(r, j, "fingerprint"),
         .best_valid = json_is_number(best) ? json_number_value(best) : INFINITY,
         .stop_best = json_is_number(stop) ? json_number_value(stop) : INFINITY,

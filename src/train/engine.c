@@ -46,11 +46,40 @@ void trm_run_say_lines(const trm_engine *e, const char *text) {
 
 /* ---- data ---- */
 
+static trm_status share_alloc(void *ctx, size_t bytes, const char *what, void **out) {
+    trm_engine *e = ctx;
+    trm_comm_shared *s = NULL;
+    TRM_TRY(trm_comm_shared_alloc(e->comm, bytes, what, &s));
+    if (!s) return TRM_OK;
+    e->shared[e->n_shared++] = s;
+    *out = trm_comm_shared_data(s);
+    return TRM_OK;
+}
+
+static trm_status share_agree(void *ctx, trm_status mine) {
+    const trm_engine *e = ctx;
+    return trm_comm_agree(e->comm, mine);
+}
+
+/* Do some ranks have memory in common? */
+static bool may_share(const trm_engine *e) { return trm_comm_size(e->comm) > trm_comm_nodes(e->comm); }
+
+/* Loads what is kept once on each node. Collective. */
+static trm_status share_set(trm_engine *e, trm_dataset *set) {
+    trm_data_share share = {.rank = trm_comm_node_rank(e->comm),
+                            .ranks = trm_comm_node_size(e->comm),
+                            .alloc = share_alloc,
+                            .agree = share_agree,
+                            .ctx = e};
+    return trm_dataset_share(set, &share);
+}
+
 static trm_status open_one(const trm_engine *e, bool valid, int64_t classes, trm_dataset **out) {
     trm_data_spec spec = trm_job_data_spec(e->job, valid);
     /* Labels of the validation set must be ones that the model knows. */
     if (spec.classes == 0) spec.classes = classes;
     spec.copies = trm_comm_node_size(e->comm);
+    spec.share = may_share(e);
     TRM_TRY(trm_dataset_open(&spec, out));
     return trm_job_transform(e->job, *out);
 }
@@ -102,7 +131,10 @@ static trm_status prepare_data(trm_engine *e, bool training) {
     TRM_TRY(trm_root_says(e->comm, e->rank == 0 ? open_sets(e, want_train, want_valid) : TRM_OK));
     if (e->ranks == 1) return TRM_OK;
     if (want_train) TRM_TRY(spread_set(e, &e->train));
-    return want_valid ? spread_set(e, &e->valid) : TRM_OK;
+    if (want_valid) TRM_TRY(spread_set(e, &e->valid));
+    /* An evaluation asks the training set for its classes only. */
+    if (training) TRM_TRY(share_set(e, e->train));
+    return want_valid ? share_set(e, e->valid) : TRM_OK;
 }
 
 /* ---- data without targets ---- */
@@ -150,6 +182,7 @@ static trm_status open_bare(trm_engine *e) {
     if (spec.classes == 0) spec.classes = train.classes;
     if (spec.cache == TRM_CACHE_AUTO) spec.cache = TRM_CACHE_OFF;
     spec.copies = trm_comm_node_size(e->comm);
+    spec.share = may_share(e);
     TRM_TRY(trm_dataset_open(&spec, &e->valid));
     TRM_TRY(trm_job_transform(e->job, e->valid));
     e->form = *trm_dataset_info(e->valid);
@@ -165,7 +198,8 @@ static trm_status prepare_bare(trm_engine *e) {
     TRM_TRY(trm_root_says(e->comm, e->rank == 0 ? open_bare(e) : TRM_OK));
     if (e->ranks == 1) return TRM_OK;
     TRM_TRY(trm_comm_bcast(e->comm, &e->form, sizeof e->form, 0));
-    return spread_set(e, &e->valid);
+    TRM_TRY(spread_set(e, &e->valid));
+    return share_set(e, e->valid);
 }
 
 /* The loss of a pass, which nobody asks for here, is taken against zeros. */
@@ -325,4 +359,5 @@ void trm_engine_free(trm_engine *e) {
     trm_dataset_close(e->valid);
     trm_dataset_close(e->train);
     trm_engine_unsettle(e);
+    for (int i = e->n_shared - 1; i >= 0; i--) trm_comm_shared_free(e->comm, e->shared[i]);
 }

@@ -546,5 +546,6 @@ trm_data_spec trm_job_data_spec(const trm_job *j, bool valid) {
         .untrusted = d->untrusted,
         .allow = (d->allow_links ? TRM_ALLOW_LINKS : 0u) | (d->allow_external ? TRM_ALLOW_EXTERNAL : 0u) |
                  (d->allow_plugins ? TRM_ALLOW_PLUGINS : 0u),
+        .by_blocks = d->shuffle == TRM_SHUFFLE_WINDOW,
     };
 }

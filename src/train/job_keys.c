@@ -9,9 +9,9 @@
 
 static const char *const layouts[] = {"chw", "hwc", NULL};
 static const char *const targets[] = {"class", "float", "onehot", "argmax", NULL};
-static const char *const caches[] = {"auto", "on", "off", NULL};
 static const char *const on_bads[] = {"error", "skip", NULL};
-static const char *const shuffles[] = {"none", "exact", NULL};
+static const char *const caches[] = {"auto", "on", "off", "node", "rank", NULL};
+static const char *const shuffles[] = {"none", "exact", "window", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
 static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
 static const char *const losses[] = {"cross_entropy", "mse", "bce", NULL};
@@ -31,6 +31,7 @@ static const char *const probe[] = {"probe", NULL};
 #define OPTIMIZER "train.optimizer.type"
 #define SCHEDULE "train.schedule.type"
 #define PRESET "model.preset"
+#define SHUFFLE "data.shuffle"
 
 const trm_job_key trm_job_keys[] = {
     /* ---- run ---- */
@@ -84,10 +85,13 @@ const trm_job_key trm_job_keys[] = {
     {"data.valid_rows", TRM_KEY_ROWS, AT(data.valid_first), .def_text = "all",
      .about = "rows of the validation files to use, `\"8000:\"`"},
     {"data.cache", TRM_KEY_CHOICE, AT(data.cache), .names = caches, .def = "auto",
-     .about = "keeps the data in memory; `auto`: where it fits into `data.cache_limit`"},
+     .about = "keeps the data in memory, once on each node: on, node; on each rank: rank. auto: on where it "
+              "fits into "
+              "`data.cache_limit`"},
     {"data.cache_limit", TRM_KEY_BYTES, AT(data.cache_limit), .min = 1,
      .def_text = "a quarter of the free memory",
-     .about = "most memory that `auto` may use on each rank, `\"2 GiB\"`"},
+     .about = "most memory that `auto` may use, on each node or, where ranks share none, on each rank: `\"2 "
+              "GiB\"`"},
     {"data.on_bad_sample", TRM_KEY_CHOICE, AT(data.on_bad), .names = on_bads, .def = "error",
      .about =
          "what to do where a sample cannot be decoded, is not finite or has a label out of range: end, or "
@@ -103,7 +107,15 @@ const trm_job_key trm_job_keys[] = {
          "the files come from strangers: a process of its own opens and reads all of them first, by stricter "
          "rules"},
     {"data.shuffle", TRM_KEY_CHOICE, AT(data.shuffle), .names = shuffles, .def = "exact",
-     .about = "order of samples: a new permutation of all in each epoch, or as stored"},
+     .about =
+         "order of samples. none: as stored; exact: a new permutation of all in each epoch; window: for "
+         "compressed data that does not fit in memory: blocks are shuffled, and the samples of some hundred "
+         "blocks at a time"},
+    {"data.memory", TRM_KEY_BYTES, AT(data.memory), .min = 1, .def = "128 MiB", ONLY(SHUFFLE, "window"),
+     .about =
+         "most memory for decoded blocks on each rank; more of it mixes better, and is part of the order"},
+    {"data.threads", TRM_KEY_INT32, AT(data.threads), .min = 1, .max = 64, .def = "1",
+     ONLY(SHUFFLE, "window"), .about = "threads of each rank that read and decode"},
     {"data.scale", TRM_KEY_FLOAT, AT(data.scale), .flags = TRM_KEY_ABOVE,
      .def_text = "1/255 for uint8 images, else 1", .about = "inputs become (raw * scale - mean) / std"},
     {"data.mean", TRM_KEY_FLOATS, AT(data.mean), COUNT(data.norm_count), .min = -INFINITY, .def_text = "0",

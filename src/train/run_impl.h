@@ -35,6 +35,8 @@ typedef struct trm_engine {
     int rank, ranks, threads;
     trm_optim_spec optim;
     trm_dataset *train, *valid;     /* NULL where not asked for */
+    trm_comm_shared *shared[2];     /* what they keep once on each node */
+    int n_shared;
     bool bare;                      /* inference: `valid` is read without targets, `form` is what the model is built for */
     trm_data_info form;
     trm_graph *graph;

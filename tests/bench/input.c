@@ -1,16 +1,22 @@
-/* input: samples per second of the feed beside a plain gather by memcpy, one thread each.
+/* input: samples per second of the feed beside a plain gather by memcpy.
  *
- * 10,000 made images of 3 x 32 x 32 bytes in random order, batches of 64.  The gather is timed right before each
- * run: on a busy machine the ratio says more than the speed. */
+ *   build/bench/input              50,000 made images of 3 x 32 x 32 bytes, stored in four ways
+ *   build/bench/input FILE...      files of such images (`data` uint8 (N,3,32,32), `label`)
+ *
+ * Batches of 64.  The gather, one thread over as many samples in random order, is timed right before each run: on a busy
+ * machine the ratio says more than the speed; both are medians of the rounds.  `cold`: the pages of the file are dropped
+ * before each round, and the ratio is to reading the file past the page cache (O_DIRECT, 1 MiB at a time). */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <trireme/data.h>
 #include <unistd.h>
 
-#define SAMPLES 10000
+#define SAMPLES 50000
 #define BATCH 64
 #define BYTES (3 * 32 * 32)
+#define ROUNDS 5
 
 static void must(trm_status s) {
     if (s == TRM_OK) return;
@@ -18,34 +24,83 @@ static void must(trm_status s) {
     exit(1);
 }
 
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n) {
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+/* ---- what it is held against ---- */
+
+static char *all, batch[BATCH * BYTES];
+static int64_t *order, samples;
+
+static void begin_gather(int64_t n) {
+    if (n == samples) return;
+    samples = n;
+    all = realloc(all, (size_t)n * BYTES);
+    order = realloc(order, (size_t)n * sizeof *order);
+    memset(all, 1, (size_t)n * BYTES);
+}
+
 /* Samples per second of copying them from memory in the order of an epoch. */
-static double gather(const char *all, char *batch, int64_t *order, int64_t epoch) {
-    trm_order_fill(TRM_SHUFFLE_EXACT, 1, epoch, SAMPLES, order);
+static double gather(int64_t epoch) {
+    trm_order_fill(TRM_SHUFFLE_EXACT, 1, epoch, samples, order);
     double start = trm_now();
-    for (int64_t i = 0; i < SAMPLES; i++) memcpy(batch + i % BATCH * BYTES, all + order[i] * BYTES, BYTES);
-    return SAMPLES / (trm_now() - start);
+    for (int64_t i = 0; i < samples; i++) memcpy(batch + i % BATCH * BYTES, all + order[i] * BYTES, BYTES);
+    return (double)samples / (trm_now() - start);
 }
 
-/* As CIFAR is trained on. */
-static void augment(trm_dataset *d) {
-    static const trm_transform list[] = {{.kind = TRM_PAD, .size = {4, 4}},
-                                         {.kind = TRM_CROP, .size = {32, 32}},
-                                         {.kind = TRM_FLIP, .p = 0.5}};
-    must(trm_dataset_transform(d, NULL, 0, list, 3));
+/* Samples per second if the file were all that is to be read. */
+static double direct(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECT);
+    void *buf = aligned_alloc(4096, 1 << 20);
+    double start = trm_now();
+    ssize_t n;
+    if (fd < 0 || !buf) return 0;
+    while ((n = read(fd, buf, 1 << 20)) > 0) {}
+    double s = trm_now() - start;
+    free(buf);
+    close(fd);
+    return (double)samples / s;
 }
 
-/* The same through the feed, without its start. */
-static double feed(trm_dataset *d, int64_t updates) {
+static void drop_pages(const char *path) {
+    int fd = open(path, O_RDONLY);
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
+/* ---- the feed ---- */
+
+typedef struct how {
+    const char *what;
+    trm_data_cache cache;
+    trm_shuffle shuffle;
+    int threads;
+    int64_t updates; /* 0: an epoch */
+    bool cold;
+} how;
+
+/* Samples per second; warm: without the first epoch, in which the pages and the memory are made. */
+static double feed(trm_dataset *d, const how *h) {
     trm_feed *f = NULL;
     trm_slot s;
-    trm_feed_spec spec = {.shuffle = TRM_SHUFFLE_EXACT, .seed = 1, .batch = BATCH, .micro_batches = 1};
-    int64_t n = 0;
-    double start = 0;
+    trm_feed_spec spec = {
+        .shuffle = h->shuffle, .seed = 1, .batch = BATCH, .micro_batches = 1, .threads = h->threads};
+    int64_t n = 0, epoch = (samples + BATCH - 1) / BATCH, updates = h->updates ? h->updates : epoch;
+    int64_t skip = h->cold ? 0 : h->updates ? 4 : epoch;
     must(trm_feed_open(d, &spec, &f));
-    for (int64_t u = 0; u < updates; u++) {
-        if (u == 4) start = trm_now();
+    double start = trm_now();
+    for (int64_t u = 0; u < skip + updates; u++) {
+        if (u == skip) start = trm_now();
         must(trm_feed_next(f, &s, NULL));
-        if (u >= 4) n += s.n;
+        if (u >= skip) n += s.n;
         trm_feed_release(f, &s);
     }
     double speed = (double)n / (trm_now() - start);
@@ -53,48 +108,62 @@ static double feed(trm_dataset *d, int64_t updates) {
     return speed;
 }
 
-static void row(const char *path, const char *what, trm_data_cache cache, int64_t updates, bool augments) {
-    static int64_t order[SAMPLES];
-    trm_data_spec spec = {.files = &path, .n_files = 1, .cache = cache, .cache_limit = 4 << 20};
+static void row(const char *path, const how *h) {
+    trm_data_spec spec = {
+        .files = &path, .n_files = 1, .cache = h->cache, .cache_limit = 4 << 20, .by_blocks = true};
     trm_dataset *d = NULL;
-    char *all = malloc((size_t)SAMPLES * BYTES), *batch = malloc(BATCH * BYTES);
-    memset(all, 1, (size_t)SAMPLES * BYTES);
-    double start = trm_now();
+    double speed[ROUNDS], ratio[ROUNDS], start = trm_now();
     must(trm_dataset_open(&spec, &d));
-    if (augments) augment(d);
-    double open_s = trm_now() - start, best = 0, ratio = 0;
-    for (int k = 0; k < 3; k++) {
-        double plain = gather(all, batch, order, k), fed = feed(d, updates);
-        if (fed / plain > ratio) ratio = fed / plain;
-        if (fed > best) best = fed;
+    double open_s = trm_now() - start;
+    begin_gather(trm_dataset_info(d)->samples);
+    int rounds = h->cold ? 3 : ROUNDS;
+    for (int k = 0; k < rounds; k++) {
+        if (h->cold) drop_pages(path);
+        double against = h->cold ? direct(path) : gather(k);
+        if (h->cold) drop_pages(path);
+        speed[k] = feed(d, h);
+        ratio[k] = speed[k] / against;
     }
-    printf("%-32s open %5.2f s   %9.0f samples/s   %5.2f of memcpy\n", what, open_s, best, ratio);
+    printf("  %-28s open %5.2f s  %9.0f samples/s  %6.3f of %s\n", h->what, open_s, median(speed, rounds),
+           median(ratio, rounds), h->cold ? "direct reading" : "memcpy");
+    fflush(stdout);
     trm_dataset_close(d);
-    free(all);
-    free(batch);
 }
 
-int main(void) {
-    char path[64];
+static void file(const char *path, bool compressed) {
+    const how rows[] = {
+        {"exact, kept in memory", TRM_CACHE_ON, TRM_SHUFFLE_EXACT, 1, 0, false},
+        {"exact, from the file", TRM_CACHE_OFF, TRM_SHUFFLE_EXACT, 1, compressed ? 16 : 0, false},
+        {"window", TRM_CACHE_OFF, TRM_SHUFFLE_WINDOW, 1, 0, false},
+        {"window, 2 threads", TRM_CACHE_OFF, TRM_SHUFFLE_WINDOW, 2, 0, false},
+        {"window, cold", TRM_CACHE_OFF, TRM_SHUFFLE_WINDOW, 1, 0, true},
+        {"window, 2 threads, cold", TRM_CACHE_OFF, TRM_SHUFFLE_WINDOW, 2, 0, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) row(path, &rows[i]);
+}
+
+int main(int argc, char **argv) {
     static const struct {
+        const char *what;
         int64_t chunk;
         int deflate;
-        const char *kept, *read;
-    } kind[] = {
-        {0, 0, "contiguous, kept in memory", "contiguous, pread per sample"},
-        {256, 0, "chunks of 256, kept", "chunks of 256, pread per sample"},
-        {256, 1, "gzip chunks of 256, kept", "gzip chunks of 256, not kept"},
-        {1, 1, "gzip chunks of 1, kept", "gzip chunks of 1, not kept"},
-    };
-    for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
+    } kind[] = {{"contiguous", 0, 0},
+                {"chunks of 256", 256, 0},
+                {"gzip chunks of 256", 256, 1},
+                {"gzip chunks of 1", 1, 1}};
+    for (int i = 1; i < argc; i++) {
+        printf("%s\n", argv[i]);
+        file(argv[i], strstr(argv[i], "gzip") || strstr(argv[i], "lzf"));
+    }
+    for (size_t k = 0; argc == 1 && k < sizeof kind / sizeof *kind; k++) {
+        char path[64];
         trm_synth_spec synth = {TRM_SYNTH_IMAGES, SAMPLES, 1, kind[k].chunk, kind[k].deflate};
         snprintf(path, sizeof path, "/tmp/trireme-input-%ld.h5", (long)getpid());
         must(trm_synth(&synth, path));
-        row(path, kind[k].kept, TRM_CACHE_ON, SAMPLES / BATCH, false);
-        if (k == 0) row(path, "the same, pad, crop and flip", TRM_CACHE_ON, SAMPLES / BATCH, true);
-        row(path, kind[k].read, TRM_CACHE_OFF, kind[k].deflate && kind[k].chunk == 256 ? 16 : SAMPLES / BATCH,
-            false);
+        printf("%s\n", kind[k].what);
+        file(path, kind[k].deflate > 0 && kind[k].chunk > 1);
         unlink(path);
     }
+    free(all);
+    free(order);
     return 0;
 }

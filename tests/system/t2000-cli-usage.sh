@@ -70,6 +70,12 @@ on 0 data check j.yaml
 has out 'data.valid: 101 samples' "data check of a job"
 on 0 data order --samples 10 --seed 1 --epoch 2
 is "$(sort -n out | tr '\n' ' ')" "0 1 2 3 4 5 6 7 8 9 " "data order is a permutation"
+on 0 data order --samples 1000 --shuffle window --batch 16 --block 20 --window 2
+is "$(sort -n out | md5sum)" "$(seq 0 999 | md5sum)" "in window order too"
+on 0 data order j.yaml --head 5
+is "$(wc -l <out)" 5 "the order of a job"
+on 0 data order
+is "$rc" 2 "of nothing is a fault"
 "$TRIREME" data order --samples 1000000 2>err | head -n 1 >/dev/null
 is "${PIPESTATUS[0]}" 0 "a reader that goes away is no fault"
 is "$(cat err)" "" "and nothing is said"

@@ -45,15 +45,15 @@ static inline int support_python(const char *script, const char *arguments, cons
 /* Value of element j of sample i in the files of make_files.py. */
 static inline int64_t support_value(int64_t i, int64_t j) { return (7 * i + 13 * j) % 101; }
 
-/* A data set of ours: `data` int32 (n, 6) with support_value, `label` int64 (n) with i % 10. */
-static inline const char *support_set(const char *name, int64_t n, int64_t chunk) {
+/* A data set of ours: `data` int32 (n, width) with support_value, `label` int64 (n) with i % 10. */
+static inline const char *support_wide(const char *name, int64_t n, int64_t width, int64_t chunk) {
     const char *path = support_path(name);
     trm_h5_file *f = NULL;
-    trm_shape x = trm_shape_of(2, n, 6), y = trm_shape_of(1, n);
-    int32_t *data = malloc((size_t)n * 6 * sizeof *data);
+    trm_shape x = trm_shape_of(2, n, width), y = trm_shape_of(1, n);
+    int32_t *data = malloc((size_t)(n * width) * sizeof *data);
     int64_t *label = malloc((size_t)n * sizeof *label);
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < 6; j++) data[6 * i + j] = (int32_t)support_value(i, j);
+        for (int64_t j = 0; j < width; j++) data[width * i + j] = (int32_t)support_value(i, j);
         label[i] = i % 10;
     }
     assert_ok(trm_h5_create(path, &f));
@@ -66,6 +66,10 @@ static inline const char *support_set(const char *name, int64_t n, int64_t chunk
     free(data);
     free(label);
     return path;
+}
+
+static inline const char *support_set(const char *name, int64_t n, int64_t chunk) {
+    return support_wide(name, n, 6, chunk);
 }
 
 static inline trm_dataset *support_open(const char *path, trm_data_cache cache) {

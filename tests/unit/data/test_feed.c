@@ -1,5 +1,6 @@
 /* The feed: every sample once an epoch whatever the cuts, seeking, faults, closing. */
 #include "data_support.h"
+#include <dirent.h>
 
 #define N 103
 #define MOST_RANKS 3
@@ -18,14 +19,18 @@ static void cut(void *ctx, int64_t update, int64_t m, int64_t *begin, int64_t *c
     *count = m * (before + weight[s->rank]) / sum - *begin;
 }
 
-static void check_values(const trm_slot *slot) {
+static void check_values(const trm_slot *slot, int64_t width) {
     const int32_t *x = slot->x_raw;
     const int64_t *y = slot->y_raw;
     for (int64_t i = 0; i < slot->n; i++) {
         assert_int_equal(y[i], slot->sample[i] % 10);
-        for (int64_t j = 0; j < 6; j++) assert_int_equal(x[6 * i + j], support_value(slot->sample[i], j));
+        for (int64_t j = 0; j < width; j += 1 + j / 6)
+            assert_int_equal(x[width * i + j], support_value(slot->sample[i], j));
     }
 }
+
+/* What the feeds of run_epoch have in common. */
+static trm_feed_spec way = {.shuffle = TRM_SHUFFLE_EXACT, .seed = 9};
 
 /* One epoch of all ranks together, each with a data set of its own as in a run: `order` gets the samples of each update, micro-batch by micro-batch. */
 static void run_epoch(trm_dataset *d, int ranks, int micro, int64_t batch, int64_t epoch, int64_t *order) {
@@ -36,12 +41,11 @@ static void run_epoch(trm_dataset *d, int ranks, int micro, int64_t batch, int64
     for (int r = 0; r < ranks; r++) {
         who[r] = (share){ranks, r};
         own[r] = support_twin(d);
-        trm_feed_spec spec = {.shuffle = TRM_SHUFFLE_EXACT,
-                              .seed = 9,
-                              .batch = batch,
-                              .micro_batches = micro,
-                              .cut = cut,
-                              .cut_ctx = &who[r]};
+        trm_feed_spec spec = way;
+        spec.batch = batch;
+        spec.micro_batches = micro;
+        spec.cut = cut;
+        spec.cut_ctx = &who[r];
         assert_ok(trm_feed_open(own[r], &spec, &feed[r]));
         updates = trm_feed_updates_per_epoch(feed[r]);
         assert_ok(trm_feed_seek(feed[r], epoch, 0, epoch * updates));
@@ -54,7 +58,7 @@ static void run_epoch(trm_dataset *d, int ranks, int micro, int64_t batch, int64
             assert_int_equal(slot[r].epoch, epoch);
             assert_int_equal(slot[r].update, u);
             assert_int_equal(slot[r].batch, trm_min64(batch, N - u * batch));
-            check_values(&slot[r]);
+            check_values(&slot[r], trm_dataset_info(d)->x.dim[0]);
         }
         for (int k = 0; k < micro; k++) {
             int64_t m = trm_cut(slot[0].batch, micro, k + 1) - trm_cut(slot[0].batch, micro, k);
@@ -109,6 +113,110 @@ static void chunks_give_the_same(void **state) {
     trm_dataset_close(d);
 }
 
+/* ---- window order ---- */
+
+#define WIDE 8192 /* a row of 32 KiB: blocks of 8 and more */
+
+/* On any ranks, with any threads, kept in memory or not, in chunks or not, the feeds give the order that is told. */
+static void windows_on_any_ranks(void **state) {
+    (void)state;
+    int64_t want[N], got[N];
+    static const struct {
+        int64_t chunk, memory;
+        trm_data_cache cache;
+        int threads;
+    } c[] = {{8, 1 << 20, TRM_CACHE_OFF, 1}, {8, 1 << 20, TRM_CACHE_OFF, 3},  {8, 0, TRM_CACHE_OFF, 2},
+             {8, 1 << 20, TRM_CACHE_ON, 1},  {20, 2 << 20, TRM_CACHE_OFF, 2}, {0, 2 << 20, TRM_CACHE_OFF, 1},
+             {3, 3 << 20, TRM_CACHE_OFF, 2}};
+    for (size_t k = 0; k < SUPPORT_COUNT(c); k++) {
+        trm_dataset *d = support_open(support_wide("windows.h5", N, WIDE, c[k].chunk), c[k].cache);
+        way.shuffle = TRM_SHUFFLE_WINDOW;
+        way.memory = c[k].memory;
+        way.threads = c[k].threads;
+        for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+            for (int64_t epoch = 0; epoch < 2; epoch++) {
+                assert_ok(trm_dataset_order(d, TRM_SHUFFLE_WINDOW, 9, epoch, 16, way.memory, want));
+                run_epoch(d, ranks, 1 + ranks % 2, 16, epoch, got);
+                assert_memory_equal(got, want, sizeof want);
+            }
+        trm_dataset_close(d);
+    }
+    way = (trm_feed_spec){.shuffle = TRM_SHUFFLE_EXACT, .seed = 9};
+}
+
+/* Targets that are not kept, and rows that the library reads, come in blocks too. */
+static void windows_of_tokens(void **state) {
+    (void)state;
+    enum { T = 4096, TOKENS = 64 * T + 7 };
+    const char *path = support_path("windows_tokens.h5");
+    trm_h5_file *f = NULL;
+    trm_shape shape = trm_shape_of(1, TOKENS);
+    int32_t *token = malloc(TOKENS * sizeof *token);
+    trm_slot s;
+    for (int64_t i = 0; i < TOKENS; i++) token[i] = (int32_t)(i % 1000);
+    assert_ok(trm_h5_create(path, &f));
+    assert_ok(trm_h5_write_chunked(f, "tokens", TRM_I32, &shape, token, 50000, 1));
+    assert_ok(trm_h5_close(f));
+    free(token);
+    trm_data_spec spec = {.files = &path, .n_files = 1, .window = T, .cache = TRM_CACHE_OFF};
+    trm_dataset *d = NULL;
+    trm_feed *feed = NULL;
+    assert_ok(trm_dataset_open(&spec, &d));
+    trm_feed_spec how = {.shuffle = TRM_SHUFFLE_WINDOW, .batch = 3, .micro_batches = 1, .memory = 2 << 20};
+    assert_ok(trm_feed_open(d, &how, &feed));
+    int seen[64] = {0};
+    for (int64_t u = 0; u < 44; u++) {
+        assert_ok(trm_feed_next(feed, &s, NULL));
+        for (int64_t i = 0; i < s.n; i++) {
+            const int32_t *x = (const int32_t *)s.x_raw + i * (T + 1);
+            seen[s.sample[i]]++;
+            for (int64_t j = 0; j <= T; j += 64) assert_int_equal(x[j], (s.sample[i] * T + j) % 1000);
+        }
+        trm_feed_release(feed, &s);
+    }
+    for (int i = 0; i < 64; i++) assert_int_equal(seen[i], 2);
+    trm_feed_close(feed);
+    trm_dataset_close(d);
+}
+
+/* Of samples that are left out the blocks have places, and nothing else. */
+static void windows_with_gaps(void **state) {
+    (void)state;
+    static const struct {
+        int64_t chunk;
+        trm_data_cache cache;
+    } kind[] = {{8, TRM_CACHE_OFF}, {8, TRM_CACHE_ON}, {0, TRM_CACHE_OFF}};
+    for (size_t k = 0; k < SUPPORT_COUNT(kind); k++) {
+        const char *path = support_wide("gaps.h5", N, WIDE, kind[k].chunk);
+        /* Every tenth label is a 9. */
+        trm_data_spec spec = {
+            .files = &path, .n_files = 1, .cache = kind[k].cache, .classes = 9, .on_bad = TRM_BAD_SKIP};
+        trm_feed_spec how = {
+            .shuffle = TRM_SHUFFLE_WINDOW, .batch = 7, .micro_batches = 1, .memory = 1 << 20, .threads = 2};
+        trm_dataset *d = NULL;
+        trm_feed *f = NULL;
+        trm_slot s;
+        int seen[N] = {0};
+        assert_ok(trm_dataset_open(&spec, &d));
+        assert_int_equal(trm_dataset_info(d)->samples, 93);
+        assert_ok(trm_feed_open(d, &how, &f));
+        for (int64_t u = 0; u < 28; u++) {
+            assert_ok(trm_feed_next(f, &s, NULL));
+            for (int64_t i = 0; i < s.n; i++) {
+                int64_t at = s.sample[i], place = at + at / 9;
+                seen[at]++;
+                assert_int_equal(((const int64_t *)s.y_raw)[i], at % 9);
+                for (int64_t j = 0; j < WIDE; j += 100)
+                    assert_int_equal(((const int32_t *)s.x_raw)[i * WIDE + j], support_value(place, j));
+            }
+            trm_feed_release(f, &s);
+        }
+        for (int i = 0; i < 93; i++) assert_int_equal(seen[i], 2);
+        trm_feed_close(f);
+        trm_dataset_close(d);
+    }
+}
+
 static trm_feed *open_feed(trm_dataset *d, trm_shuffle shuffle, int64_t batch, bool drop_last, int depth) {
     trm_feed *f = NULL;
     trm_feed_spec spec = {.shuffle = shuffle,
@@ -116,7 +224,9 @@ static trm_feed *open_feed(trm_dataset *d, trm_shuffle shuffle, int64_t batch, b
                           .batch = batch,
                           .micro_batches = 1,
                           .drop_last = drop_last,
-                          .depth = depth};
+                          .depth = depth,
+                          .memory = 1 << 20,
+                          .threads = 2};
     assert_ok(trm_feed_open(d, &spec, &f));
     return f;
 }
@@ -130,15 +240,14 @@ static void take(trm_feed *f, int64_t epoch, int64_t update, int64_t *samples) {
     trm_feed_release(f, &s);
 }
 
-static void seeking_equals_going_on(void **state) {
-    (void)state;
-    trm_dataset *d = support_open(support_set("seek.h5", N, 0), TRM_CACHE_AUTO);
-    trm_feed *a = open_feed(d, TRM_SHUFFLE_EXACT, 10, false, 3), *b;
+static void seek(trm_shuffle shuffle, int64_t chunk, trm_data_cache cache) {
+    trm_dataset *d = support_open(support_wide("seek.h5", N, WIDE, chunk), cache);
+    trm_feed *a = open_feed(d, shuffle, 10, false, 3), *b;
     int64_t x[30][10], y[10], at = 0;
     for (int64_t e = 0; e < 2; e++)
         for (int64_t u = 0; u < 11; u++) take(a, e, u, x[at++]);
     trm_dataset *twin = support_twin(d);
-    b = open_feed(twin, TRM_SHUFFLE_EXACT, 10, false, 2);
+    b = open_feed(twin, shuffle, 10, false, 2);
     assert_ok(trm_feed_seek(b, 1, 4, 15));
     for (int64_t u = 4; u < 10; u++) {
         take(b, 1, u, y);
@@ -162,6 +271,13 @@ static void seeking_equals_going_on(void **state) {
     trm_feed_close(a);
     trm_dataset_close(twin);
     trm_dataset_close(d);
+}
+
+static void seeking_equals_going_on(void **state) {
+    (void)state;
+    seek(TRM_SHUFFLE_EXACT, 0, TRM_CACHE_AUTO);
+    seek(TRM_SHUFFLE_WINDOW, 8, TRM_CACHE_OFF);
+    seek(TRM_SHUFFLE_WINDOW, 8, TRM_CACHE_ON);
 }
 
 static void the_last_batch(void **state) {
@@ -268,6 +384,57 @@ static void a_changed_file(void **state) {
     trm_dataset_close(d);
 }
 
+/* ---- over many epochs ---- */
+
+/* Pages of this process in memory, and its open files. */
+static long resident(void) {
+    long all = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld %ld", &all, &pages), 2);
+    fclose(f);
+    return pages;
+}
+
+static int open_files(void) {
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
+}
+
+/* From the second epoch to the 30th nothing grows: neither memory, ours or the library's, nor open files. */
+static void epochs_leave_nothing(void **state) {
+    (void)state;
+    static const struct {
+        trm_shuffle shuffle;
+        int64_t chunk;
+        trm_data_cache cache;
+    } kind[] = {{TRM_SHUFFLE_EXACT, 0, TRM_CACHE_ON},   {TRM_SHUFFLE_EXACT, 0, TRM_CACHE_OFF},
+                {TRM_SHUFFLE_EXACT, 8, TRM_CACHE_OFF},  {TRM_SHUFFLE_WINDOW, 8, TRM_CACHE_OFF},
+                {TRM_SHUFFLE_WINDOW, 0, TRM_CACHE_OFF}, {TRM_SHUFFLE_NONE, 8, TRM_CACHE_OFF}};
+    for (size_t k = 0; k < SUPPORT_COUNT(kind); k++) {
+        trm_dataset *d = support_open(support_wide("epochs.h5", N, WIDE, kind[k].chunk), kind[k].cache);
+        trm_feed *f = open_feed(d, kind[k].shuffle, 10, false, 3);
+        long pages = 0;
+        int files = 0;
+        for (int64_t e = 0; e < 30; e++) {
+            for (int64_t u = 0; u < 11; u++) take(f, e, u, NULL);
+            if (e == 1) pages = resident(), files = open_files();
+        }
+        /* The helper may have had nothing to read until then. */
+        assert_true(open_files() <= files + 1);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+        /* A block that was read ahead more or less. */
+        assert_true(resident() <= pages + 512);
+#endif
+        trm_feed_close(f);
+        trm_dataset_close(d);
+    }
+}
+
 /* In steady state nothing is allocated, and closing gives everything back. */
 static void memory_stays(void **state) {
     (void)state;
@@ -295,6 +462,10 @@ static void memory_stays(void **state) {
 static void opening_and_closing(void **state) {
     (void)state;
     trm_dataset *d = support_open(support_set("open.h5", N, 0), TRM_CACHE_AUTO);
+    trm_feed *first = open_feed(d, TRM_SHUFFLE_EXACT, 7, false, 2);
+    /* The data set keeps what reading takes. */
+    take(first, 0, 0, NULL);
+    trm_feed_close(first);
     uint64_t live = trm_mem_count().live_bytes;
     for (int i = 0; i < 50; i++) {
         trm_feed *f = open_feed(d, TRM_SHUFFLE_EXACT, 7, false, 2 + i % 4);
@@ -319,11 +490,15 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_once_on_any_ranks),
         cmocka_unit_test(chunks_give_the_same),
+        cmocka_unit_test(windows_on_any_ranks),
+        cmocka_unit_test(windows_of_tokens),
+        cmocka_unit_test(windows_with_gaps),
         cmocka_unit_test(seeking_equals_going_on),
         cmocka_unit_test(the_last_batch),
         cmocka_unit_test(the_horizon),
         cmocka_unit_test(odd_shares),
         cmocka_unit_test(a_changed_file),
+        cmocka_unit_test(epochs_leave_nothing),
         cmocka_unit_test(memory_stays),
         cmocka_unit_test(opening_and_closing),
     };
