@@ -202,12 +202,38 @@ static void pool_loops(void **state) {
     }
 }
 
+/* Half an ulp, ties, both ends of the range, and NaN whose payload lies in the lower half, as bits of float32 and of bfloat16. */
+static void bfloat16_is_rounded_to_the_nearest_even(void **state) {
+    (void)state;
+    enum { N = 16, LONG = 8 * N + 5 };
+    static const uint32_t from[N] = {0x3F800000, 0x3F808000, 0x3F808001, 0x3F818000, 0x3F817FFF, 0xBF808000,
+                                     0x00000000, 0x80000000, 0x00000001, 0x00018000, 0x7F7F7FFF, 0x7F7FFFFF,
+                                     0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF};
+    static const uint16_t to[N] = {0x3F80, 0x3F80, 0x3F81, 0x3F82, 0x3F81, 0xBF80, 0x0000, 0x8000,
+                                   0x0000, 0x0002, 0x7F7F, 0x7F80, 0x7F80, 0xFF80, 0x7FC0, 0xFFFF};
+    float in[LONG], back[LONG];
+    uint16_t out[LONG];
+    for (int i = 0; i < LONG; i++) memcpy(&in[i], &from[i % N], sizeof *in);
+    for (int s = 0; s < set_count; s++) {
+        sets[s]->to_bf16(in, out, LONG, 1);
+        sets[s]->from_bf16(out, back, LONG, 1);
+        for (int i = 0; i < LONG; i++) {
+            uint32_t bits;
+            memcpy(&bits, &back[i], sizeof bits);
+            if (out[i] != to[i % N] || bits != (uint32_t)to[i % N] << 16)
+                fail_msg("%s: %08x becomes %04x and %08x, not %04x", sets[s]->isa, from[i % N], out[i], bits,
+                         to[i % N]);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_loops),
         cmocka_unit_test(softmax_loops),
         cmocka_unit_test(pool_loops),
         cmocka_unit_test(row_loops),
+        cmocka_unit_test(bfloat16_is_rounded_to_the_nearest_even),
     };
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }

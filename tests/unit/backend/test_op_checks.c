@@ -144,6 +144,37 @@ static void test_bad_descriptions(void **state) {
     }
 }
 
+/* Which arguments may lie as bfloat16 is checked before the device is asked whether it has any. */
+static void test_bfloat16(void **state) {
+    (void)state;
+    enum {
+        X = TRM_HALF(TRM_ARG_X),
+        W = TRM_HALF(TRM_ARG_W),
+        Y = TRM_HALF(TRM_ARG_Y),
+        DX = TRM_HALF(TRM_ARG_DX)
+    };
+    const bad wrong[] = {
+        {"linear_fwd: only arguments", {OP(LINEAR_FWD), .n = 1, .in = S1(3), .out = S1(2), .half = X}},
+        {"linear_fwd: Y lies as bfloat16 only where PRE",
+         {OP(LINEAR_FWD), .n = 1, .in = S1(3), .out = S1(2), .half = X | W | Y}},
+        {"cannot lie as bfloat16",
+         {OP(LINEAR_FWD), .n = 1, .in = S1(3), .out = S1(2), .half = X | W | TRM_HALF(TRM_ARG_B)}},
+        {"softmax_fwd: arguments", {OP(SOFTMAX_FWD), .n = 1, .in = S1(3), .half = Y}},
+        {"is not added to",
+         {OP(BN_GRAD_APPLY), .n = 1, .in = S1(3), .eps = 1e-5, .accumulate = true, .half = DX}},
+    };
+    for (size_t i = 0; i < SUPPORT_COUNT(wrong); i++) {
+        trm_op *op = NULL;
+        assert_fault(trm_op_plan(device, &wrong[i].desc, &op), TRM_INTERNAL, wrong[i].sentence);
+        assert_null(op);
+    }
+    trm_op *op = NULL;
+    trm_op_desc right = {OP(CAST), .n = 1, .in = S1(3), .half = Y};
+    assert_fault(trm_op_plan(device, &right, &op), TRM_MACHINE, "back end ref has no bfloat16");
+    assert_fault(trm_device_half(device), TRM_MACHINE, "it computes in float64");
+    assert_false(trm_op_half_pays(device, &(trm_op_desc){OP(LINEAR_FWD), .n = 1, .in = S1(3), .out = S1(2)}));
+}
+
 static void test_unknown_kind(void **state) {
     (void)state;
     trm_op *op = NULL;
@@ -311,6 +342,7 @@ static void test_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_descriptions),
+        cmocka_unit_test(test_bfloat16),
         cmocka_unit_test(test_unknown_kind),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_missing_arguments),
