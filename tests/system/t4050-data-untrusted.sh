@@ -105,6 +105,28 @@ with h5py.File("bad.h5", "w") as f:
     x[7, 3] = np.nan
     f["data"], f["label"] = x, Y
 PY
+# An address of a root group that is none: version 1.10.8 crashes of it.
+"$python" - <<'PY'
+import h5py, numpy as np, struct
+with h5py.File("crash.h5", "w") as f:
+    f["data"], f["label"] = np.zeros((40, 12), "u1"), np.arange(40) % 10
+b = open("crash.h5", "rb").read()
+tree = struct.pack("<Q", b.find(b"TREE"))
+assert b.count(tree) >= 2
+open("crash.h5", "wb").write(b.replace(tree, b"\xff" * 8))
+PY
+trireme data check crash.h5 >/dev/null 2>&1
+if [ $? -gt 128 ]; then
+    refused "a file that crashes the library" 'crash.h5: the file makes HDF5 crash \(signal 11\): refused' crash.h5
+    for n in 0 3; do
+        on $n train j.yaml --set data.untrusted=true --set data.train=digits.h5 --set data.valid=crash.h5
+        is "$rc" 2 "and a run on $n ranks ends in order"
+        has err '^trireme: crash.h5: the file makes HDF5 crash \(signal 11\): refused' "with the sentence"
+        is "$(grep -c '^trireme: [^w]' err)" 1 "said once"
+    done
+else
+    refused "a file that crashed older libraries" 'crash.h5: ' crash.h5
+fi
 for name in plain chunks lzf many; do
     check $name.h5
     is "$rc" 0 "$name: read"
