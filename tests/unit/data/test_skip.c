@@ -3,6 +3,7 @@
 #include "data_support.h"
 #include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define N 40
@@ -212,6 +213,31 @@ static void a_file_that_shrinks_is_a_fault(void **state) {
     trm_dataset_close(d);
 }
 
+/* What happens to a file between the plan and the first reading of another rank. */
+static void a_file_that_is_another_one_is_a_fault(void **state) {
+    (void)state;
+    static const char *const says[] = {"no such file", "it was changed meanwhile", "was written to or replaced",
+                                       "is a directory", "is a pipe"};
+    for (int i = 0; i < 5; i++) {
+        const char *path = make("changes.h5", false);
+        trm_dataset *d = open_set(path, TRM_BAD_ERROR, TRM_CACHE_OFF), *twin = support_twin(d);
+        float x[ROW];
+        int64_t at = 3, y;
+        if (i != 1) assert_int_equal(unlink(path), 0);
+        if (i == 1) assert_int_equal(truncate(path, 1 << 20), 0);
+        if (i == 2) (void)make("changes.h5", false);
+        if (i == 3) assert_int_equal(mkdir(path, 0700), 0);
+        if (i == 4) assert_int_equal(mkfifo(path, 0600), 0);
+        assert_fault(trm_dataset_read(twin, &at, 1, x, &y), TRM_DATA, says[i]);
+        if (i == 3)
+            rmdir(path);
+        else
+            unlink(path);
+        trm_dataset_close(twin);
+        trm_dataset_close(d);
+    }
+}
+
 /* A plan whose list leads out of the set, or is out of order, is refused. */
 static void the_plan_keeps_the_rules(void **state) {
     (void)state;
@@ -239,6 +265,7 @@ int main(void) {
         cmocka_unit_test(float_labels),
         cmocka_unit_test(none_is_left),
         cmocka_unit_test(a_file_that_shrinks_is_a_fault),
+        cmocka_unit_test(a_file_that_is_another_one_is_a_fault),
         cmocka_unit_test(the_plan_keeps_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
