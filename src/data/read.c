@@ -220,8 +220,11 @@ static trm_status read_chunk(trm_dataset *d, const trm_column *c, const trm_stre
     }
     trm_status s = trm_decode_chunk(r->decoder, p->filter, p->n_filters, mask, r->stored, bytes, dst, want);
     if (s != TRM_DATA) return s;
-    trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples)", d->file[p->file].path, c->name,
-               (long long)at->corner[0], (long long)at->extent[0]);
+    char byte[40] = "";
+    if (p->layout == TRM_LAY_CHUNKED)
+        snprintf(byte, sizeof byte, " at byte %llu", (unsigned long long)p->table[at->index].offset);
+    trm_prefix(s, "%s: '%s' chunk at sample %lld (%lld samples%s)", d->file[p->file].path, c->name,
+               (long long)at->corner[0], (long long)at->extent[0], byte);
     trm_hint("`data.on_bad_sample: skip` leaves its samples out");
     return s;
 }

@@ -216,8 +216,8 @@ static void a_file_that_shrinks_is_a_fault(void **state) {
 /* What happens to a file between the plan and the first reading of another rank. */
 static void a_file_that_is_another_one_is_a_fault(void **state) {
     (void)state;
-    static const char *const says[] = {"no such file", "it was changed meanwhile", "was written to or replaced",
-                                       "is a directory", "is a pipe"};
+    static const char *const says[] = {"no such file", "it was changed meanwhile",
+                                       "was written to or replaced", "is a directory", "is a pipe"};
     for (int i = 0; i < 5; i++) {
         const char *path = make("changes.h5", false);
         trm_dataset *d = open_set(path, TRM_BAD_ERROR, TRM_CACHE_OFF), *twin = support_twin(d);
