@@ -78,7 +78,8 @@ trm_status trm_guard_layout(const char *path, const char *name, const trm_stretc
     if (p->layout == TRM_LAY_CONTIGUOUS || p->layout == TRM_LAY_CHUNKED) return TRM_OK;
     trm_status s = trm_fail(
         TRM_DATA, "%s: '%s' can only be read by the HDF5 library; untrusted files are not", path, name);
-    trm_hint("plain contiguous data, or up to %d chunks, are read without it", TRM_H5_TABLE_LIMIT);
+    trm_hint("plain contiguous data, or up to %lld chunks, are read without it",
+             (long long)TRM_H5_TABLE_LIMIT);
     return s;
 }
 

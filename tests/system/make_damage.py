@@ -299,6 +299,12 @@ links("outer_root.h5", data=h5py.ExternalLink("/etc/passwd", "/data"))
 say("outer_root.h5", "reject", "'data' is an external link to /etc/passwd:/data")
 links("outer_self.h5", data=h5py.ExternalLink("outer_self.h5", "/data"))
 say("outer_self.h5", "reject", "'data' is an external link to outer_self.h5:/data")
+with h5py.File(path("user.h5"), "w") as f:
+    f["real"], f["label"], f["data"] = X, Y, h5py.ExternalLink("s.h5", "/data")
+change("user.h5", replace(b"\x40\x04data", b"\x80\x04data"))
+say("user.h5", "reject", "'data' is a link of an unknown kind; it is not followed")
+change("user_odd.h5", replace(b"\x80\x04data", b"\x3f\x04data"), "user.h5")
+say("user_odd.h5", "reject", DAMAGED + "|unknown kind")
 with h5py.File(path("storage.h5"), "w") as f:
     f.create_dataset("data", (N,) + SHAPE, "u1", external=[("s.h5", 0, X.nbytes)])
     f["label"] = Y
