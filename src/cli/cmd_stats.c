@@ -10,7 +10,7 @@
 typedef struct settings {
     const char *input, *target, *out;
     int layout;
-    bool floats, no_target;
+    bool floats, no_target, untrusted;
     cli_list set;
 } settings;
 
@@ -86,7 +86,7 @@ static trm_status of_job(const cli_call *call, const settings *s) {
     trm_job *job = NULL;
     if (call->args > 1)
         return trm_fail(TRM_USAGE, "'%.60s' stands behind a job file; allowed is one job", call->arg[1]);
-    if (s->input || s->target || s->floats || s->no_target || s->layout) {
+    if (s->input || s->target || s->floats || s->no_target || s->layout || s->untrusted) {
         trm_fail(TRM_USAGE, "options that say how a file is read are given with a job, which says it itself");
         trm_hint("set the key: --set data.KEY=VALUE");
         return TRM_USAGE;
@@ -112,7 +112,8 @@ static trm_status run(const cli_call *call) {
                           .target = s->target,
                           .hwc = s->layout == 1,
                           .float_target = s->floats,
-                          .no_target = s->no_target};
+                          .no_target = s->no_target,
+                          .untrusted = s->untrusted};
     trm_status status = take(call->arg[0], &spec, s->out);
     if (status != TRM_OK) job_hint_options();
     return status;
@@ -147,6 +148,10 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      .at = offsetof(settings, no_target),
      .about = "looks at the inputs alone"},
+    {.name = "untrusted",
+     .kind = CLI_FLAG,
+     .at = offsetof(settings, untrusted),
+     .about = "the file comes from a stranger: see data.untrusted of a job"},
     {.name = "set",
      .kind = CLI_LIST,
      .at = offsetof(settings, set),

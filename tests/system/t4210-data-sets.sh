@@ -74,6 +74,8 @@ has out 'samples of 10 classes: [0-9]+ ' "samples of each class"
 has out '^  data: \{stats: stats.h5\}' "and the line that reads it"
 on 0 train j.yaml --set data.stats=stats.h5 --set train.epochs=1
 is "$rc" 0 "a job scales its inputs by them"
+on 0 data stats digits.h5 --untrusted
+is "$rc" 0 "of a stranger's file"
 on 0 data stats j.yaml
 has out '^data.train: 1001 samples' "of a job"
 refused "of tokens" "tokens" data stats tokens.h5
