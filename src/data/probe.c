@@ -182,6 +182,28 @@ static trm_status check_end(const char *path, const trm_probe *p, uint64_t end) 
     return s;
 }
 
+/* Version 1.10 reads from an address that is none, and crashes. */
+static trm_status check_address(const char *path, const trm_probe *p, const char *what, uint64_t at,
+                                uint64_t end) {
+    uint64_t size = (uint64_t)(p->size - p->user_block);
+    if (size >= 16 && at <= size - 16 && at + 16 <= end) return TRM_OK;
+    return trm_fail(TRM_DATA, "%s: damaged HDF5 header: %s lies at byte %llu, the file ends at %llu", path,
+                    what, (unsigned long long)at, (unsigned long long)(end < size ? end : size));
+}
+
+/* The root group's object header, where it is one of the first version: the index of its links. */
+static trm_status check_root(const char *path, const trm_probe *p, uint64_t root, int size, uint64_t end) {
+    enum { header = 16, message = 8, links = 0x11 };
+    unsigned char b[header + message + 16] = {0};
+    int64_t left = p->size - p->user_block - (int64_t)root;
+    TRM_TRY(trm_pread_all(p->fd, path, b, left < (int64_t)sizeof b ? (size_t)left : sizeof b,
+                          (uint64_t)p->user_block + root));
+    if (b[0] != 1 || little(b + header, 2) != links) return TRM_OK;
+    TRM_TRY(check_address(path, p, "the index of its root group", little(b + header + message, size), end));
+    return check_address(path, p, "the heap of its root group", little(b + header + message + size, size),
+                         end);
+}
+
 static trm_status check_superblock(const char *path, const trm_probe *p) {
     unsigned char b[96] = {0};
     int64_t left = p->size - p->user_block;
@@ -194,14 +216,16 @@ static trm_status check_superblock(const char *path, const trm_probe *p) {
         return trm_fail(TRM_DATA, "%s: damaged HDF5 header: addresses of %d bytes", path, size);
     /* The end of the file is the third address of versions 0 and 1, the third of 2 and 3 as well. */
     int at = (version == 0 ? 24 : version == 1 ? 28 : 12) + 2 * size;
-    TRM_TRY(check_end(path, p, little(b + at, size)));
+    uint64_t end = little(b + at, size), root = little(b + at + (version < 2 ? 3 : 1) * size, size);
+    TRM_TRY(check_end(path, p, end));
     if (version == 3 && b[11] & 1) {
         trm_status s =
             trm_fail(TRM_DATA, "%s: is marked open for writing: a writer is at work, or died", path);
         trm_hint("wait for the writer, or run `h5clear -s` on a copy");
         return s;
     }
-    return TRM_OK;
+    TRM_TRY(check_address(path, p, "its root group", root, end));
+    return version < 2 ? check_root(path, p, root, size, end) : TRM_OK;
 }
 
 trm_status trm_probe_file(const char *path, trm_probe *out) {

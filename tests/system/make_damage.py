@@ -138,6 +138,13 @@ change("snod_many.h5", lambda b: put(b.find(b"SNOD") + 6, b"\xff\xff")(b), "s.h5
 say("snod_many.h5", "reject", DAMAGED)
 change("tree_child.h5", lambda b: put(b.find(b"TREE") + 32, struct.pack("<Q", 1 << 44))(b), "s.h5")
 say("tree_child.h5", "reject", DAMAGED)
+with open(path("s.h5"), "rb") as f:
+    sound = f.read()
+for name, mark in dict(tree=b"TREE", heap=b"HEAP").items():
+    address = struct.pack("<Q", sound.find(mark))
+    for word, to in dict(none=2**64 - 1, far=1 << 40, end=len(sound) - 4).items():
+        change(f"root_{name}_{word}.h5", replace(address, struct.pack("<Q", to), 9), "s.h5")
+        say(f"root_{name}_{word}.h5", "reject", "damaged HDF5 header: the (index|heap) of its root group lies at byte")
 for mark in (b"OHDR", b"FSHD", b"OCHK"):
     with open(path("l.h5"), "rb") as f:
         there = f.read().count(mark)

@@ -105,15 +105,14 @@ with h5py.File("bad.h5", "w") as f:
     x[7, 3] = np.nan
     f["data"], f["label"] = x, Y
 PY
-# An address of a root group that is none: version 1.10.8 crashes of it.
+# An index of links that leads to no address: version 1.10.8 crashes of it.
 "$python" - <<'PY'
 import h5py, numpy as np, struct
 with h5py.File("crash.h5", "w") as f:
     f["data"], f["label"] = np.zeros((40, 12), "u1"), np.arange(40) % 10
 b = open("crash.h5", "rb").read()
-tree = struct.pack("<Q", b.find(b"TREE"))
-assert b.count(tree) >= 2
-open("crash.h5", "wb").write(b.replace(tree, b"\xff" * 8))
+at = b.find(b"TREE") + 32
+open("crash.h5", "wb").write(b[:at] + b"\xff" * 8 + b[at + 8:])
 PY
 trireme data check crash.h5 >/dev/null 2>&1
 if [ $? -gt 128 ]; then
