@@ -80,17 +80,18 @@ static const struct {
 } alike[] = {
     {"version https://git-lfs", 23, "this is a Git LFS pointer, not the data", "run `git lfs pull`"},
     {"PK\003\004", 4, "looks like a zip or npz archive",
-     "unpack it; numpy arrays: h5py.File(...)['data'] = array"},
+     "arrays of numpy: `trireme data import npz`; else unpack it"},
     {"PK\005\006", 4, "looks like an empty zip archive", ""},
-    {"\x1F\x8B", 2, "looks gzip-compressed", "run `gunzip` first, or `trireme data import` for IDX files"},
+    {"\x1F\x8B", 2, "looks gzip-compressed",
+     "run `gunzip` first; packed tables and IDX files: `trireme data import csv` or `mnist`"},
     {"BZh", 3, "looks bzip2-compressed", "run `bunzip2` first"},
     {"\xFD"
      "7zXZ",
      5, "looks xz-compressed", "run `unxz` first"},
     {"\x28\xB5\x2F\xFD", 4, "looks zstd-compressed", "run `unzstd` first"},
-    {"\x93NUMPY", 6, "is a numpy .npy array", "convert it: h5py.File(...)['data'] = numpy.load(...)"},
-    {"\x89PNG", 4, "is a PNG image", ""},
-    {"\xFF\xD8\xFF", 3, "is a JPEG image", ""},
+    {"\x93NUMPY", 6, "is a numpy .npy array", "convert it: `trireme data import npy`"},
+    {"\x89PNG", 4, "is a PNG image", "a folder of such files: `trireme data import images`"},
+    {"\xFF\xD8\xFF", 3, "is a JPEG image", "a folder of such files: `trireme data import images`"},
     {"MATLAB 5.0", 10, "is a MATLAB file before v7.3", "save it in MATLAB with '-v7.3'"},
     {"CDF\001", 4, "is a classic netCDF file", "convert it: `nccopy -k nc4`"},
     {"CDF\002", 4, "is a classic netCDF file", "convert it: `nccopy -k nc4`"},
@@ -146,9 +147,12 @@ static trm_status not_hdf5(const char *path, const char *head, size_t n) {
     bool zero = true;
     for (size_t i = 0; i < n; i++) zero = zero && head[i] == 0;
     if (zero) return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with %zu zero bytes", path, n);
-    if (text_start(head, n, start, sizeof start) >= 4)
-        return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with '%s', not with \\x89HDF", path,
-                        start);
+    if (text_start(head, n, start, sizeof start) >= 4) {
+        trm_status s =
+            trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with '%s', not with \\x89HDF", path, start);
+        trm_hint("tables: `trireme data import csv`; text: `trireme data import text`");
+        return s;
+    }
     return trm_fail(TRM_DATA, "%s: not an HDF5 file: it starts with bytes %02x %02x, not with \\x89HDF", path,
                     (unsigned char)head[0], n > 1 ? (unsigned char)head[1] : 0u);
 }

@@ -61,6 +61,7 @@ refused "a device" 'is a device' /dev/zero
 refused "a folder" 'is a directory' folder.h5
 refused "an empty file" 'empty file' empty.h5
 refused "a text" "starts with 'sample,label'" text.h5
+has err '^hint: .*trireme data import csv' "a hint names the import"
 refused "a web page" 'web page' page.h5
 refused "a packed file" 'gzip-compressed' packed.h5
 refused "half a file" 'truncated' half.h5
