@@ -275,6 +275,7 @@ const op_case op_small_cases[] = {
     {&conv_bf16, "3x3 padded, relu", D(5, S3(3, 6, 5), .out = S3(4, 6, 5), SQUARE(3, 1, 1), .groups = 1, BIAS, RELU), FACTORS},
     {&conv_bf16, "3x3 stride 2, added", D(5, S3(2, 7, 9), .out = S3(3, 4, 5), SQUARE(3, 2, 1), .groups = 1, BIAS, ACC), FACTORS},
     {&conv_bf16, "5x5 of one channel", D(5, S3(1, 8, 9), .out = S3(20, 4, 5), SQUARE(5, 1, 0), .groups = 1, BIAS), FACTORS},
+    {&conv_bf16, "volume 3x3x3 padded, relu", D(5, S4(2, 4, 5, 3), .out = S4(3, 4, 5, 3), CUBE(3, 1, 1), .groups = 1, BIAS, RELU), FACTORS},
     {&conv_bf16, "two groups", D(3, S3(4, 5, 5), .out = S3(6, 5, 5), SQUARE(3, 1, 1), .groups = 2, BIAS), FACTORS},
     {&linear_bf16, "gelu tanh, y too", D(3, S2(2, 5), .out = S2(2, 7), BIAS, .act = TRM_ACT_GELU_TANH), .half = A(X) | A(W) | A(DY) | A(Y)},
     {&conv_bf16, "3x3 stride 2, y too", D(3, S3(2, 7, 9), .out = S3(3, 4, 5), SQUARE(3, 2, 1), .groups = 1), .half = A(X) | A(W) | A(DY) | A(Y)},
