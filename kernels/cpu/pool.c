@@ -33,31 +33,28 @@ static window row_window(const trm_pool *a, int64_t row) {
 
 static int64_t inside(const window *w, int d) { return w->end[d] - w->first[d]; }
 
-/* A walk over the pixels of a window, row by row. */
-typedef struct step {
-    int64_t at[3];
-    bool inside;
-} step;
+/* The rows of a window, one behind the other. */
+typedef struct line {
+    int64_t z, y;
+} line;
 
-static step first_step(const window *w) { return (step){{w->first[0], w->first[1], w->first[2]}, true}; }
-
-static void next_step(const window *w, step *i) {
-    for (int d = 2; d >= 0; d--) {
-        if (++i->at[d] < w->end[d]) return;
-        i->at[d] = w->first[d];
-    }
-    i->inside = false;
+static line first_line(const window *w) { return (line){w->first[0], w->first[1]}; }
+static bool inside_lines(const window *w, const line *l) { return l->z < w->end[0]; }
+static void next_line(const window *w, line *l) {
+    if (++l->y < w->end[1]) return;
+    l->y = w->first[1];
+    l->z++;
 }
 
-/* The number of a pixel in the whole window. */
-static int32_t place_of(const trm_pool *a, const step *i) {
-    return (int32_t)((i->at[0] * a->kernel[1] + i->at[1]) * a->kernel[2] + i->at[2]);
+/* The number of the first pixel of a row in the whole window. */
+static int32_t place_of(const trm_pool *a, const window *w, const line *l) {
+    return (int32_t)((l->z * a->kernel[1] + l->y) * a->kernel[2] + w->first[2]);
 }
 
-/* Elements from the image's begin to the first channel of a pixel of the window. */
-static int64_t offset(const trm_pool *a, const window *w, const step *i) {
-    int64_t z = w->corner[0] + i->at[0], y = w->corner[1] + i->at[1], x = w->corner[2] + i->at[2];
-    return ((z * a->in[1] + y) * a->in[2] + x) * a->c;
+/* Elements from the image's begin to the first channel of the first pixel of a row of the window. */
+static int64_t offset(const trm_pool *a, const window *w, const line *l) {
+    int64_t row = (w->corner[0] + l->z) * a->in[1] + w->corner[1] + l->y;
+    return (row * a->in[2] + w->corner[2] + w->first[2]) * a->c;
 }
 
 static int64_t image(const trm_pool *a) { return a->in[0] * a->in[1] * a->in[2] * a->c; }
@@ -85,21 +82,23 @@ static void max_chunk(const trm_pool *a, const window *w, const float *x, float 
                       int64_t c) {
     float high[CHUNK];
     int32_t where[CHUNK];
-    step i = first_step(w);
-    int32_t first = place_of(a, &i);
-    const float *p = x + offset(a, w, &i);
+    line l = first_line(w);
+    int32_t first = place_of(a, w, &l);
+    const float *p = x + offset(a, w, &l);
     for (int64_t k = 0; k < c; k++) {
         high[k] = p[k];
         where[k] = first;
     }
-    for (; i.inside; next_step(w, &i)) {
-        int32_t here = place_of(a, &i);
-        p = x + offset(a, w, &i);
+    for (; inside_lines(w, &l); next_line(w, &l)) {
+        int32_t here = place_of(a, w, &l);
+        p = x + offset(a, w, &l);
+        for (int64_t s = inside(w, 2); s > 0; s--, here++, p += a->c) {
 #pragma omp simd
-        for (int64_t k = 0; k < c; k++) {
-            int take = larger(p[k], high[k]);
-            high[k] = take ? p[k] : high[k];
-            where[k] = take ? here : where[k];
+            for (int64_t k = 0; k < c; k++) {
+                int take = larger(p[k], high[k]);
+                high[k] = take ? p[k] : high[k];
+                where[k] = take ? here : where[k];
+            }
         }
     }
 #pragma omp simd
@@ -145,8 +144,8 @@ static bool is_2x2(const trm_pool *a, const window *w) {
 
 static void max_window(const trm_pool *a, const window *w, const float *x, float *y, int32_t *place) {
     if (is_2x2(a, w) && a->c >= TRM_LANES) {
-        step i = first_step(w);
-        const float *p = x + offset(a, w, &i);
+        line l = first_line(w);
+        const float *p = x + offset(a, w, &l);
         max_2x2_vectors(p, p + a->in[2] * a->c, y, place, a->c);
         return;
     }
@@ -199,8 +198,11 @@ static void max_grad_at(float *restrict dx, const float *restrict dy, const int3
 
 static void max_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy,
                             const int32_t *place, bool store) {
-    for (step i = first_step(w); i.inside; next_step(w, &i))
-        max_grad_at(dx + offset(a, w, &i), dy, place, place_of(a, &i), a->c, store);
+    for (line l = first_line(w); inside_lines(w, &l); next_line(w, &l)) {
+        int32_t here = place_of(a, w, &l);
+        float *p = dx + offset(a, w, &l);
+        for (int64_t s = inside(w, 2); s > 0; s--, p += a->c) max_grad_at(p, dy, place, here++, a->c, store);
+    }
 }
 
 /* ---- mean ----------------------------------------------------------------------------- */
@@ -209,10 +211,12 @@ static float share(const window *w) { return 1.0f / (float)(inside(w, 0) * insid
 
 static void mean_chunk(const trm_pool *a, const window *w, const float *x, float *y, int64_t c) {
     float sum[CHUNK] = {0};
-    for (step i = first_step(w); i.inside; next_step(w, &i)) {
-        const float *p = x + offset(a, w, &i);
+    for (line l = first_line(w); inside_lines(w, &l); next_line(w, &l)) {
+        const float *p = x + offset(a, w, &l);
+        for (int64_t s = inside(w, 2); s > 0; s--, p += a->c) {
 #pragma omp simd
-        for (int64_t k = 0; k < c; k++) sum[k] += p[k];
+            for (int64_t k = 0; k < c; k++) sum[k] += p[k];
+        }
     }
     float scale = share(w);
 #pragma omp simd
@@ -237,14 +241,16 @@ void TRM_K(pool_avg)(const trm_pool *a) {
 
 static void mean_grad_window(const trm_pool *a, const window *w, float *dx, const float *dy, bool store) {
     float scale = share(w);
-    for (step i = first_step(w); i.inside; next_step(w, &i)) {
-        float *restrict p = dx + offset(a, w, &i);
-        if (store) {
+    for (line l = first_line(w); inside_lines(w, &l); next_line(w, &l)) {
+        float *restrict p = dx + offset(a, w, &l);
+        for (int64_t s = inside(w, 2); s > 0; s--, p += a->c) {
+            if (store) {
 #pragma omp simd
-            for (int64_t k = 0; k < a->c; k++) p[k] = dy[k] * scale;
-        } else {
+                for (int64_t k = 0; k < a->c; k++) p[k] = dy[k] * scale;
+            } else {
 #pragma omp simd
-            for (int64_t k = 0; k < a->c; k++) p[k] += dy[k] * scale;
+                for (int64_t k = 0; k < a->c; k++) p[k] += dy[k] * scale;
+            }
         }
     }
 }
