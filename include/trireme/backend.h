@@ -109,7 +109,7 @@ static inline int trm_optimizer_moments(trm_optimizer_kind k, double momentum) {
  * ADD_INTO      DX += DY  (sums gradients of a value with several readers)
  * COPY          DX = DY
  * CAST          Y = X, where X or Y may lie as bfloat16: rounded to the nearest, ties to even
- * LOSS_CE       X logits (...,C) as rows, T int32 per row -> tail; train: DX = softmax - onehot (sum, not mean).
+ * LOSS_CE       X logits (...,C) as rows (channels first: a row per place in space), T int32 per row -> tail; train: DX = softmax - onehot (sum, not mean).
  *               Equal largest logits: the first is the answer.  A class outside [0, C) fails the run with TRM_DATA.
  *               desc.smoothing e: the target is 1 - e for the class and e/C for all.  desc.ignores: a row whose class is desc.ignore
  *               counts nowhere and has no gradient.

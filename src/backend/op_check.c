@@ -240,8 +240,8 @@ static trm_status check_attention(const trm_op_desc *d) {
 /* ---- losses, loads, updates ----------------------------------------------------------------- */
 
 static trm_status check_cross_entropy(const trm_op_desc *d) {
-    TRM_TRY(check_rank(&d->in, "in", 1, 2));
-    int64_t classes = d->in.dim[d->in.rank - 1];
+    TRM_TRY(check_rank(&d->in, "in", 1, 4));
+    int64_t classes = d->in.dim[trm_shape_channel_dim(&d->in)];
     TRM_TRY(check_range("label smoothing", d->smoothing, 1, false));
     if (classes <= INT32_MAX) return TRM_OK;
     return trm_fail(TRM_JOB, "%lld classes are more than %d", (long long)classes, INT32_MAX);

@@ -147,6 +147,15 @@ trm_status trm_graph_set_output(trm_graph *g, int node) {
     return TRM_OK;
 }
 
+/* Has the target the space of the node's value, and no channels, or one? */
+static bool is_map_of(const trm_node *n, const trm_shape *target) {
+    const trm_shape s = trm_node_shape(n);
+    const int from = target->rank == s.rank && target->dim[0] == 1 ? 1 : 0;
+    const trm_shape space = trm_shape_from(s.rank - 1, s.dim + 1);
+    const trm_shape map = trm_shape_from(target->rank - from, target->dim + from);
+    return trm_shape_equal(&space, &map);
+}
+
 static trm_status check_cross_entropy(const trm_graph *g, const trm_shape *target, bool target_is_class,
                                       int64_t classes) {
     const trm_node *out = &g->nodes[g->output];
@@ -155,13 +164,14 @@ static trm_status check_cross_entropy(const trm_graph *g, const trm_shape *targe
     if (!target_is_class)
         return trm_fail(TRM_JOB,
                         "cross_entropy needs class labels, the data has float targets; use loss: mse or bce");
-    const int64_t rows = trm_shape_count(y) / trm_shape_last(y);
-    if (trm_shape_channels_first(y) || rows != trm_shape_count(target))
+    /* One class for each place in space: the channels are the classes. */
+    const int64_t outputs = y->dim[trm_shape_channel_dim(y)], rows = trm_shape_count(y) / outputs;
+    if (rows != trm_shape_count(target) || (trm_shape_channels_first(y) && !is_map_of(out, target)))
         return trm_fail(TRM_JOB, "the model's output %s does not fit targets of shape %s",
                         trm_node_shape_text(out, a), trm_shape_text(target, b, sizeof b));
-    if (classes > trm_shape_last(y))
+    if (classes > outputs)
         return trm_fail(TRM_JOB, "the model has %lld outputs but the labels reach %lld (%lld classes)",
-                        (long long)trm_shape_last(y), (long long)classes - 1, (long long)classes);
+                        (long long)outputs, (long long)classes - 1, (long long)classes);
     return TRM_OK;
 }
 

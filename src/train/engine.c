@@ -204,8 +204,7 @@ static trm_status prepare_bare(trm_engine *e) {
 
 /* The loss of a pass, which nobody asks for here, is taken against zeros. */
 static void settle_targets(trm_engine *e) {
-    if (e->form.no_target && !e->form.y_is_class)
-        e->form.y = *trm_graph_shape(e->graph, trm_graph_output(e->graph));
+    e->form.y = trm_model_target(&e->form, e->graph, trm_graph_output(e->graph));
     e->form.y_stride = trm_shape_count(&e->form.y) * (int64_t)trm_dtype_size(e->form.y_type);
 }
 

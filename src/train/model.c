@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model_impl.h"
+#include "run_impl.h"
 
 /* ---- names ---- */
 
@@ -390,11 +391,19 @@ static trm_status add_preset(const trm_job *j, const trm_data_info *data, trm_gr
     return walk_model(layer_list(j), g, out);
 }
 
+trm_shape trm_model_target(const trm_data_info *data, const trm_graph *g, int out) {
+    const trm_shape *y = trm_graph_shape(g, out);
+    if (!data->no_target || data->kind != TRM_DATA_SAMPLES) return data->y;
+    if (!data->y_is_class) return *y;
+    /* One class for each place in space, or for each step. */
+    if (trm_graph_channels_first(g, out)) return trm_shape_from(y->rank - 1, y->dim + 1);
+    return y->rank == 2 ? trm_shape_of(1, y->dim[0]) : data->y;
+}
+
 static trm_status finish(const trm_job *j, const trm_data_info *data, trm_graph *g, int out) {
     TRM_TRY(trm_graph_set_output(g, out));
-    /* Numbers to regress that are not at hand have the shape of what the model says. */
-    const trm_shape *y = data->no_target && !data->y_is_class ? trm_graph_shape(g, out) : &data->y;
-    return trm_graph_check_loss(g, j->train.loss, y, data->y_is_class, data->classes);
+    trm_shape y = trm_model_target(data, g, out);
+    return trm_graph_check_loss(g, j->train.loss, &y, data->y_is_class, data->classes);
 }
 
 /* The key that says how many channels are scaled. */

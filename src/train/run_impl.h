@@ -93,6 +93,8 @@ trm_status trm_job_stats_check(const trm_job *j, const trm_data_info *d);
 trm_load_spec trm_engine_load(const trm_job *j, const trm_data_info *d);
 /* data.scale as it is used with this data set. */
 double trm_job_scale(const trm_job *j, const trm_data_info *d);
+/* Shape of the target; where none is at hand, the one that the model's output asks for. */
+trm_shape trm_model_target(const trm_data_info *data, const trm_graph *g, int out);
 
 /* printf shows the sign of a number that is none. */
 static inline double trm_no_sign(double x) { return isnan(x) ? (double)NAN : x; }
@@ -129,6 +131,7 @@ typedef struct trm_sink {
     trm_h5_file *file;
     char *path, *aside;             /* written aside, renamed when it is whole */
     trm_shape shape;                /* of one row of output */
+    int64_t channels;               /* where they come first, else 0 */
     int64_t rows, written;          /* of the whole file, and those that are in it */
     int64_t cap, n;                 /* rows that are held back, so that no write is tiny */
     int64_t row, row_labels;        /* elements of a row; 0 labels: there are none */
@@ -138,8 +141,8 @@ typedef struct trm_sink {
 } trm_sink;
 /* Rows of this shape that a rank hands over at a time. */
 int64_t trm_sink_piece(const trm_shape *row);
-/* labels: the largest of the last dimension. */
-trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t rows, bool labels, trm_sink *out);
+/* channels: 0, or how many come first.  labels: the largest of the channels, else of the last dimension. */
+trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t channels, int64_t rows, bool labels, trm_sink *out);
 /* The next n rows, n <= trm_sink_piece. */
 trm_status trm_sink_put(trm_sink *s, const float *rows, int64_t n);
 /* n rows of NaN, with label -1: their samples were left out. */

@@ -18,7 +18,8 @@ int64_t trm_sink_piece(const trm_shape *row) {
 
 static trm_status make_set(const trm_sink *s, const char *name, trm_dtype type, int dims) {
     int64_t dim[TRM_MAX_DIMS + 1] = {s->rows};
-    for (int i = 0; i < dims; i++) dim[i + 1] = s->shape.dim[i];
+    int from = dims < s->shape.rank && s->channels > 0 ? 1 : 0;
+    for (int i = 0; i < dims; i++) dim[i + 1] = s->shape.dim[from + i];
     trm_shape shape = trm_shape_from(dims + 1, dim);
     return trm_h5_make(s->file, name, type, &shape, 0, 0, false);
 }
@@ -33,11 +34,12 @@ static trm_status open_file(trm_sink *s) {
     return s->row_labels > 0 ? make_set(s, "label", TRM_I64, s->shape.rank - 1) : TRM_OK;
 }
 
-trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t rows, bool labels, trm_sink *out) {
-    *out = (trm_sink){.shape = *row, .rows = rows, .cap = trm_sink_piece(row), .row = trm_shape_count(row)};
+trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t channels, int64_t rows, bool labels,
+                         trm_sink *out) {
+    *out = (trm_sink){.shape = *row, .channels = channels, .rows = rows, .cap = trm_sink_piece(row), .row = trm_shape_count(row)};
     if (row->rank < 1 || row->rank >= TRM_MAX_DIMS)
         return trm_fail(TRM_INTERNAL, "an output of %d dimensions cannot be written", row->rank);
-    if (labels) out->row_labels = out->row / row->dim[row->rank - 1];
+    if (labels) out->row_labels = out->row / (channels > 0 ? channels : row->dim[row->rank - 1]);
     out->path = trm_strdup(path);
     out->output = trm_alloc_array((size_t)(out->cap * out->row), sizeof *out->output, "predictions");
     out->label = trm_alloc_array((size_t)(out->cap * out->row_labels) + 1, sizeof *out->label, "predictions");
@@ -53,16 +55,23 @@ static bool is_finite(const float *x, int64_t n) {
 }
 
 /* The first of the largest, as accuracy counts it; -1 in a row without numbers. */
-static int64_t largest(const float *x, int64_t n) {
+static int64_t largest(const float *x, int64_t n, int64_t step) {
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return isnan(x[best]) ? -1 : best;
+        if (x[i * step] > x[best * step]) best = i;
+    return isnan(x[best * step]) ? -1 : best;
 }
 
 static void label_rows(trm_sink *s) {
     int64_t each = s->row_labels > 0 ? s->row / s->row_labels : 0;
-    for (int64_t i = 0; i < s->n * s->row_labels; i++) s->label[i] = largest(s->output + i * each, each);
+    if (s->channels == 0) {
+        for (int64_t i = 0; i < s->n * s->row_labels; i++)
+            s->label[i] = largest(s->output + i * each, each, 1);
+        return;
+    }
+    for (int64_t i = 0; i < s->n * s->row_labels; i++)
+        s->label[i] =
+            largest(s->output + i / s->row_labels * s->row + i % s->row_labels, each, s->row_labels);
 }
 
 static trm_status flush(trm_sink *s) {

@@ -60,7 +60,7 @@ static int64_t biases(const op_case *c) {
 
 static int64_t targets(const op_case *c) {
     int64_t in = trm_shape_count(&c->desc.in);
-    return first_kind(c) == TRM_OP_LOSS_CE ? in / last_dim(&c->desc.in) : in;
+    return first_kind(c) == TRM_OP_LOSS_CE ? in / channels(c) : in;
 }
 
 /* Elements of one sample, 0 where the buffer is no list of samples. */
@@ -197,8 +197,7 @@ static double value_of(const op_case *c, trm_arg a, int64_t i, int64_t update) {
             return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)c->desc.count);
         return normal * (c->spread > 0 ? c->spread : 1) + c->shift;
     case TRM_ARG_T:
-        if (type_of(c, a) == OP_INTS)
-            return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)last_dim(&c->desc.in));
+        if (type_of(c, a) == OP_INTS) return (double)trm_rng_below(&key, (uint64_t)i, (uint64_t)channels(c));
         return first_kind(c) == TRM_OP_LOSS_BCE ? (float)trm_rng_uniform(&key, (uint64_t)i) : normal;
     case TRM_ARG_W: return weight_value(c, normal);
     case TRM_ARG_RUN_VAR: return 1 + 0.5 * trm_rng_uniform(&key, (uint64_t)i);

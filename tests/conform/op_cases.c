@@ -384,6 +384,7 @@ const op_case op_small_cases[] = {
 
     {&cross_entropy, "ten classes", D(5, S1(10))},
     {&cross_entropy, "tokens", D(3, S2(4, 7))},
+    {&cross_entropy, "pixels of an image", D(3, S3(7, 4, 5))},
     {&cross_entropy, "two classes", D(1, S1(2))},
     {&cross_entropy, "large logits", D(5, S1(6)), .spread = 30},
     {&cross_entropy, "smoothed", D(5, S1(10), .smoothing = 0.1)},

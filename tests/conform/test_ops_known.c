@@ -124,6 +124,9 @@ static const known knowns[] = {
     /* log(e^1 + e^2 + e^3) = 3.4076059644443806 */
     {"cross entropy and its gradient", {OP(LOSS_CE), .n = 1, .in = S1(3), .train = true},
      .in = {V(X, 1, 2, 3), V(T, 0)}, .out = {V(DX, 0.09003057317038046 - 1, 0.24472847105479764, 0.6652409557748218)}, .loss = 2.4076059644443806, .correct = 0},
+    {"cross entropy of the pixels of an image", {OP(LOSS_CE), .n = 1, .in = S3(3, 1, 2), .train = true},
+     .in = {V(X, 1, 2, 3, 1, 2, 3), V(T, 0, 2)}, .out = {V(DX, 0.09003057317038046 - 1, 0.24472847105479764, 0.6652409557748218, 0.09003057317038046, 0.24472847105479764, 0.6652409557748218 - 1)},
+     .loss = 2.4076059644443806 + 0.4076059644443806, .correct = 1},
     {"cross entropy of huge logits", {OP(LOSS_CE), .n = 2, .in = S1(2), .train = true},
      .in = {V(X, 10000, 0, 0, -10000), V(T, 0, 1)}, .out = {V(DX, 0, 0, 1, -1)}, .loss = 10000, .correct = 1},
     {"of equal logits the first is the answer", {OP(LOSS_CE), .n = 2, .in = S1(2)},

@@ -46,7 +46,8 @@ static trm_status ce_bind(trm_op *op) {
 static trm_status plan_ce(trm_device *d, trm_op *op) {
     TRM_TRY(trm_cpu_own(op, sizeof(loss_state), ce_bind, ce_run));
     loss_state *s = op->state;
-    s->ce.c = op->desc.in.dim[op->desc.in.rank - 1];
+    /* Channels lie side by side, as the last dimension of other values does. */
+    s->ce.c = op->desc.in.dim[trm_shape_channel_dim(&op->desc.in)];
     s->ce.rows = op->desc.n * (trm_shape_count(&op->desc.in) / s->ce.c);
     s->ce.threads = d->threads;
     s->ce.smoothing = op->desc.smoothing;

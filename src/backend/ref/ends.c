@@ -28,7 +28,7 @@ static void add_to_tail(const trm_step *step, const trm_ref_loss *sum) {
 trm_status trm_ref_run_LOSS_CE(trm_op *op, const trm_step *step) {
     const trm_shape *in = &op->desc.in;
     const int32_t *t = op->arg[TRM_ARG_T];
-    int64_t c = in->dim[in->rank - 1], rows = trm_ref_in_count(op) / c;
+    int64_t c = in->dim[trm_shape_channel_dim(in)], rows = trm_ref_in_count(op) / c;
     trm_ref_ce s = {rows, c, op->desc.smoothing, op->desc.ignores, op->desc.ignore};
     trm_ref_loss sum = {0};
     for (int64_t r = 0; r < rows; r++)

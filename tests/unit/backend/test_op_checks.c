@@ -108,7 +108,7 @@ static const bad bads[] = {
     {"0 heads", {OP(ATTN_BWD), .n = 1, .in = S2(4, 24), .out = S2(4, 8)}},
     {"add_fwd: activation sigmoid", {OP(ADD_FWD), .n = 1, .in = S1(4), .act = TRM_ACT_SIGMOID}},
 
-    {"loss_ce: in (2,3,4) wants", {OP(LOSS_CE), .n = 1, .in = S3(2, 3, 4)}},
+    {"loss_ce: in (2,3,4,5,6) wants", {OP(LOSS_CE), .n = 1, .in = {5, {2, 3, 4, 5, 6}}}},
     {"label smoothing is 1.5 and must be in [0, 1]", {OP(LOSS_CE), .n = 1, .in = S1(3), .smoothing = 1.5}},
     {"loss_bce: in (3) and out (2) must be equal", {OP(LOSS_BCE), .n = 1, .in = S1(3), .out = S1(2)}},
     {"raw type 99 is unknown", {OP(LOAD_X), .n = 1, .out = S1(4), .raw_type = (trm_dtype)99, .raw_stride = 4, .scale = 1}},
