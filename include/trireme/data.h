@@ -54,6 +54,42 @@ typedef struct trm_transform {
     double area[2], ratio[2];       /* erase: share of the image, and height / width, from and to */
 } trm_transform;
 
+/* What one sample is. */
+typedef enum trm_data_sample {
+    TRM_SAMPLE_ROWS,                /* a row of each data set */
+    TRM_SAMPLE_FILE,                /* a whole file */
+    TRM_SAMPLE_GROUP,               /* a whole group */
+    TRM_SAMPLE_WINDOW,              /* so many steps of time */
+    TRM_SAMPLE_TILE,                /* a part of a whole file or group */
+    TRM_SAMPLE_RAGGED,              /* as many rows as the sample is long */
+    TRM_SAMPLE_BYTES,               /* a coded picture, or a sequence of variable length */
+    TRM_SAMPLE_COUNT
+} trm_data_sample;
+typedef enum trm_data_join { TRM_JOIN_AUTO, TRM_JOIN_CHANNEL, TRM_JOIN_LIST } trm_data_join;
+typedef enum trm_data_complex { TRM_COMPLEX_REFUSE, TRM_COMPLEX_CHANNELS, TRM_COMPLEX_MAGNITUDE } trm_data_complex;
+
+/* How samples are put together where they are not plain rows of one data set.  All zero: they are. */
+typedef struct trm_data_view {
+    const char *const *input, *const *target;   /* paths "[csr:|whole:][FILE#]PATH[.member][columns]"; n 0: those of the spec */
+    int n_input, n_target;
+    trm_data_sample sample;
+    trm_data_join join;
+    const char *groups;             /* pattern of the groups that paths are taken from: "data/demo_?" */
+    const char *group_list;         /* data set of texts that lists the groups to use */
+    const char *split;              /* of the attribute `split` of the root */
+    int64_t axis;                   /* of samples, of time for windows; -1: the last one */
+    int64_t in_steps, out_steps;    /* of a window */
+    trm_shape tile;
+    const char *lengths;            /* data set of the lengths of packed samples */
+    int64_t pad;                    /* longest sample; -1: as long as the longest; 0: none may differ */
+    bool mask;                      /* one more input: where the first has data */
+    trm_data_complex complex;
+    bool decode;                    /* bytes are PNG or JPEG pictures; they are scaled and cut to the shape */
+    bool bf16;                      /* inputs are bfloat16 in 16-bit values */
+    bool allow_virtual;
+    const char *folder;             /* from where the FILE of a path is taken; NULL: the current one */
+} trm_data_view;
+
 typedef struct trm_data_spec {
     const char *const *files;       /* names; "*.h5" patterns and "@list.txt" are expanded, in LC_ALL=C order */
     int n_files;
@@ -80,6 +116,9 @@ typedef struct trm_data_spec {
                                        of range are left out, counted and named in one warning */
     bool share;                     /* ranks that share memory will call trm_dataset_share */
     bool by_blocks;                 /* it will be read in window order: compressed data is no reason to warn */
+    bool ignores;                   /* targets of class `ignore` are none: they may lie outside of the classes */
+    int64_t ignore;
+    trm_data_view view;
 } trm_data_spec;
 
 typedef struct trm_dataset trm_dataset;
@@ -158,6 +197,9 @@ TRM_API trm_status trm_dataset_stats(trm_dataset *d, trm_stats_fn tell, void *ct
 /* From an HDF5 file with mean, std, min, max of one length. */
 TRM_API trm_status trm_data_stats_read(const char *path, trm_data_stats *out);
 TRM_API void trm_data_stats_free(trm_data_stats *s);
+
+/* Writes all samples as rows of a plain file: `input` (channels first) and `target`. */
+TRM_API trm_status trm_dataset_dump(trm_dataset *d, const char *out);
 
 /* ---- order -------------------------------------------------------------------------- */
 

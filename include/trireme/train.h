@@ -35,7 +35,8 @@ typedef enum trm_norm_kind { TRM_NORM_MEAN_STD, TRM_NORM_MIN_MAX } trm_norm_kind
 typedef struct trm_job_data {
     char **train, **valid;          /* file names; n may be 0 for valid */
     int n_train, n_valid;
-    char *input, *target;           /* HDF5 paths; NULL = found by common names */
+    char **input, **target, **valid_input, **valid_target;  /* HDF5 paths; n 0 = found by common names, those of valid as of train */
+    int n_input, n_target, n_valid_input, n_valid_target;
     trm_shape shape;                /* rank 0 = as stored */
     bool hwc;
     int64_t window, classes;
@@ -43,6 +44,12 @@ typedef struct trm_job_data {
     trm_label *label_map; int n_labels;
     double target_scale, target_bias;       /* of float targets */
     int64_t train_first, train_count, valid_first, valid_count; /* row ranges */
+    int sample, join, complex;      /* trm_data_sample, ..: how samples are put together */
+    char *groups, *train_groups, *valid_groups, *train_split, *valid_split, *lengths;
+    int64_t axis, in_steps, out_steps, pad; /* axis, pad: -1 = last, max */
+    trm_shape tile;
+    bool decode, mask, bf16, allow_virtual;
+    char *folder;                   /* of the job file, with its last '/'; NULL = the current one */
     trm_data_cache cache;
     int64_t cache_limit;            /* bytes */
     trm_on_bad on_bad;

@@ -49,7 +49,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_info, cli_export, cli_balance, cli_help;
-extern const cli_verb cli_data_info, cli_data_check, cli_data_synth, cli_data_order, cli_data_guard;
+extern const cli_verb cli_data_info, cli_data_check, cli_data_synth, cli_data_order, cli_data_guard, cli_data_dump;
 extern const cli_verb cli_data_split, cli_data_shuffle, cli_data_repack, cli_data_stats;
 extern const cli_verb cli_data_import_mnist, cli_data_import_cifar, cli_data_import_csv, cli_data_import_npy,
     cli_data_import_npz, cli_data_import_text, cli_data_import_images;

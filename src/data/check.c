@@ -34,9 +34,12 @@ static trm_status stream(trm_dataset *d, trm_column *c, see_fn see, void *ctx) {
 typedef struct range {
     int64_t limit; /* classes, 0 = not known */
     int64_t max, bad, first_bad, value, zeros;
+    bool ignores; /* the number `ignore` is no class */
+    int64_t ignore;
 } range;
 
 static void see_number(range *r, int64_t row, int64_t v) {
+    if (r->ignores && v == r->ignore) return;
     if (v > r->max) r->max = v;
     if (v == 0) r->zeros++;
     if (v >= 0 && (r->limit == 0 || v < r->limit)) return;
@@ -95,7 +98,7 @@ static trm_status out_of_range(const trm_dataset *d, const trm_column *c, const 
 
 /* Looks at every class number of a column; 1 + the largest goes to *classes where it was 0. */
 static trm_status check_range(trm_dataset *d, trm_column *c, int64_t *classes) {
-    range r = {.limit = *classes, .max = -1};
+    range r = {.limit = *classes, .max = -1, .ignores = c == &d->y && d->ignores, .ignore = d->ignore};
     bool mapped = c == &d->y && trm_maps_target(d);
     TRM_TRY(stream(d, c, mapped ? see_targets : see_numbers, &r));
     if (r.bad > 0) return out_of_range(d, c, &r);

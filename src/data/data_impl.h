@@ -10,6 +10,8 @@
  *   target.c   one-hot rows and maps of labels -> classes
  *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
  *   lanes.h    what `shuffle: window` needs besides
+ *   view_*.c   samples that are no plain rows (view_impl.h)
+ *   dump.c     samples as plain rows
  *   describe.c what is in a file                           synth.c    made-up data sets
  *   make_impl.h, import_*.c ...  other formats -> HDF5, data sets out of data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
@@ -236,6 +238,7 @@ typedef enum trm_layout {
     TRM_LAY_CHUNKED,                /* pread through the table, own decoding */
     TRM_LAY_CALLS,                  /* the library hands out stored chunks, own decoding */
     TRM_LAY_LIBRARY,                /* the library reads rows */
+    TRM_LAY_VIEW,                   /* samples of a view, put together from boxes */
     TRM_LAY_COUNT
 } trm_layout;
 
@@ -272,6 +275,7 @@ typedef struct trm_column {
     int64_t *start;                 /* n_parts + 1 running sums of rows */
     unsigned char *cache;           /* all rows, decoded; or NULL */
     bool borrowed;                  /* ... in memory that is not ours */
+    struct trm_view *view;          /* TRM_LAY_VIEW: what its one part is made of; else NULL */
 } trm_column;
 
 typedef struct trm_data_file {
@@ -300,10 +304,12 @@ typedef struct trm_augment trm_augment;
 
 struct trm_dataset {
     trm_data_info info;
-    int n_files;
+    int n_files, cap_files;         /* cap 0: there is room for n_files */
     trm_data_file *file;
     trm_column x, y;
-    bool has_y;
+    bool has_y, view_y;             /* view_y: y is a view */
+    bool ignores;                   /* targets of class `ignore` are none; not part of the plan */
+    int64_t ignore;
     trm_target_rows y_rows;         /* what is stored as y; readers get class numbers */
     trm_label *label;               /* in the order of `from` */
     int n_labels;
@@ -388,6 +394,11 @@ trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const ch
                           char **found, trm_h5_facts *facts);
 /* The name among the common ones that is there. */
 const char *trm_judge_pick(trm_h5 *f, const char *const *common);
+/* Looks `name` up likewise, whatever its type; *found is its name. */
+trm_status trm_judge_look(trm_h5 *f, const char *key, const char *name, const char *taken, const char *const *common,
+                          char **found);
+/* Refuses storage that cannot be read: external, damaged, with a filter that is not there. */
+trm_status trm_judge_storage(trm_h5 *f, const char *name, const trm_h5_facts *facts);
 /* Refuses types and storage that no column may have. */
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *facts);
 /* layout.c: facts -> part with its layout and table; warns of chunks that were never written. */
@@ -428,6 +439,25 @@ void trm_guard_opening(int report, const char *path);
 /* The stricter rules: before the library is asked where the bytes lie, and after. */
 trm_status trm_guard_facts(const char *path, const char *name, const trm_h5_facts *facts);
 trm_status trm_guard_layout(const char *path, const char *name, const trm_stretch *part);
+
+/* ---- view_open.c, view_read.c: samples that are no plain rows ------------------------------ */
+
+/* Whether the input or the target asks for more than rows of one data set. */
+trm_status trm_view_wanted(const trm_data_spec *spec, bool *x, bool *y);
+/* The sentence where a spec asks for that. */
+trm_status trm_view_refuse(const trm_data_spec *spec);
+/* Opens the columns that are views; x_plain: x has been opened as rows already. */
+trm_status trm_view_open(trm_dataset *d, const trm_data_spec *spec, bool x_plain);
+/* Samples [first, first + n) of a column that is a view. */
+trm_status trm_view_rows(const trm_dataset *d, const trm_column *c, int64_t first, int64_t n, void *dst);
+void trm_view_place(const trm_dataset *d, const struct trm_view *v, int64_t sample, const char **path, int64_t *in_file);
+int64_t trm_view_samples(const struct trm_view *v);
+void trm_view_free(struct trm_view *v);
+/* May a target of shape y be one class for each position of samples of shape x? */
+bool trm_is_class_map(const trm_shape *x, const trm_shape *y);
+trm_status trm_settle_map(trm_dataset *d, const trm_shape *y);
+/* The path of the first target or input that the spec names, or NULL. */
+const char *trm_spec_path(const trm_data_spec *spec, bool target);
 
 /* ---- check.c: the values ----------------------------------------------------------------- */
 

@@ -1,12 +1,10 @@
-/* h5: the only file that calls HDF5.
+/* h5: files, facts and rows of HDF5; with h5_box.c the only file that calls the library.
  *
  * It tells facts and moves bytes; whether a fact is good is judged elsewhere.  One lock serves the whole process: the
  * library has one itself where it is thread-safe at all.  Error printing is off and its plug-ins are never loaded. */
-#define H5_USE_110_API 1
-#include "data_impl.h"
+#include "h5_impl.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -976,4 +974,28 @@ trm_status trm_h5_end(trm_h5 *f) {
     trm_status s = f->writing ? finish(f) : TRM_OK;
     free_file(f);
     return leave(s);
+}
+
+/* ---- for the other files that call the library ---- */
+
+void trm_h5_enter(void) { enter(); }
+trm_status trm_h5_leave(trm_status s) { return leave(s); }
+hid_t trm_h5_id(const trm_h5 *f) { return f->id; }
+hid_t trm_h5_memory_type(trm_dtype type) { return own_type(type, false); }
+void trm_h5_type_facts(hid_t t, trm_h5_facts *out) { type_facts(t, out); }
+
+trm_status trm_h5_use(trm_h5 *f, const char *name, hid_t *set) {
+    TRM_TRY(use(f, name));
+    *set = f->set;
+    return TRM_OK;
+}
+
+trm_status trm_h5_fault(const trm_h5 *f, const char *name, const char *text) {
+    return fault(f, TRM_DATA, "'%s' %s", name, text);
+}
+
+trm_status trm_h5_shape_facts(trm_h5 *f, const char *name, trm_h5_facts *out) {
+    enter();
+    trm_status s = use(f, name);
+    return leave(s == TRM_OK ? space_facts(f, name, out) : s);
 }

@@ -161,16 +161,27 @@ const char *trm_judge_pick(trm_h5 *f, const char *const *common) {
     return common[0];
 }
 
-trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken,
-                          const char *const *common, char **out, trm_h5_facts *facts) {
+trm_status trm_judge_look(trm_h5 *f, const char *key, const char *name, const char *taken,
+                          const char *const *common, char **out) {
     trm_h5_found found;
     if (!name) name = trm_judge_pick(f, common);
     TRM_TRY(trm_h5_look(f, name, &found));
     TRM_TRY(judge_found(f, key, name, taken, &found));
-    TRM_TRY(trm_h5_facts_of(f, found.at, facts));
-    TRM_TRY(trm_judge_set(f, found.at, key, facts));
     *out = trm_strdup(found.at);
     return *out ? TRM_OK : TRM_MEMORY;
+}
+
+trm_status trm_judge_find(trm_h5 *f, const char *key, const char *name, const char *taken,
+                          const char *const *common, char **out, trm_h5_facts *facts) {
+    char *at = NULL;
+    TRM_TRY(trm_judge_look(f, key, name, taken, common, &at));
+    trm_status s = trm_h5_facts_of(f, at, facts);
+    if (s == TRM_OK) s = trm_judge_set(f, at, key, facts);
+    if (s == TRM_OK)
+        *out = at;
+    else
+        trm_free(at);
+    return s;
 }
 
 /* ---- types and storage that no column may have ---- */
@@ -179,7 +190,8 @@ static trm_status judge_type(const char *path, const char *name, const char *key
     if (x->cls == TRM_H5_NUMBER) return TRM_OK;
     if (x->cls == TRM_H5_COMPLEX) {
         trm_status s = trm_fail(TRM_DATA, "%s: '%s' is complex {r,i}, real numbers expected", path, name);
-        trm_hint("store the real and the imaginary part as two channels");
+        trm_hint(
+            "`data.complex: channels` makes the real and the imaginary part two channels, `magnitude` one");
         return s;
     }
     bool holds = x->cls != TRM_H5_COMPOUND;
@@ -191,13 +203,11 @@ static trm_status judge_type(const char *path, const char *name, const char *key
         trm_hint("store class numbers from 0 instead of names under `data.%s`", key);
         break;
     case TRM_H5_VLEN:
-        trm_hint("encoded images? store decoded arrays of one shape under `data.%s`", key);
+        trm_hint("coded pictures, or sequences? `data.sample: bytes`, and `data.decode` for pictures");
         break;
-    case TRM_H5_COMPOUND:
-        trm_hint("store the member that is meant as a data set of its own, and name it under `data.%s`", key);
-        break;
+    case TRM_H5_COMPOUND: trm_hint("name the member that is meant: `data.%s: %s.MEMBER`", key, name); break;
     case TRM_H5_OPAQUE:
-        trm_hint(x->type_bytes == 2 ? "bfloat16 saved by Keras? store it as float32"
+        trm_hint(x->type_bytes == 2 ? "bfloat16 saved by Keras? `data.input_type: bfloat16`"
                                     : "store it as plain numbers");
         break;
     case TRM_H5_ARRAY: trm_hint("store the array's dimensions as dimensions of the data set"); break;
@@ -245,7 +255,8 @@ static trm_status judge_place(trm_h5 *f, const char *name, const trm_h5_facts *x
                                 "silently read as fill values",
                                 path, name, x->source_missing ? ", of which " : "",
                                 x->source_missing ? x->external : "", x->source_missing ? " is missing" : "");
-        trm_hint("list its source files under `data.train`");
+        trm_hint("list its source files under `data.train`, or allow those below its folder: "
+                 "`data.allow_virtual: true`");
         return s;
     }
     if (x->n_external == 0) return TRM_OK;
@@ -305,6 +316,17 @@ static trm_status judge_shuffle(const char *path, const char *name, const trm_h5
                 "%s: '%s' is damaged: its filter shuffle is for elements of %u bytes, they have %zu", path,
                 name, x->filter[i].param, x->type_bytes);
     return TRM_OK;
+}
+
+trm_status trm_judge_storage(trm_h5 *f, const char *name, const trm_h5_facts *x) {
+    if (x->n_external > 0)
+        return trm_fail(
+            TRM_DATA,
+            "%s: '%s' keeps its bytes in another file (%s); external raw storage is read of plain rows only",
+            trm_h5_path(f), name, x->external);
+    if (x->layout == TRM_H5_VIRTUAL) return TRM_OK;
+    TRM_TRY(judge_storage(f, name, x));
+    return judge_filters(f, name, x);
 }
 
 trm_status trm_judge_set(trm_h5 *f, const char *name, const char *key, const trm_h5_facts *x) {

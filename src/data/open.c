@@ -214,6 +214,24 @@ static trm_status settle_row(trm_dataset *d, const trm_data_spec *spec, const ch
     return TRM_OK;
 }
 
+/* One class for each step of a sequence, or for each position in space. */
+bool trm_is_class_map(const trm_shape *x, const trm_shape *y) {
+    int from = y->rank > 1 && y->dim[0] == 1 ? 1 : 0;
+    if (x->rank == 2) return y->rank - from == 1 && y->dim[from] == x->dim[0];
+    if (x->rank < 3 || y->rank - from != x->rank - 1) return false;
+    for (int i = 1; i < x->rank; i++)
+        if (y->dim[from + i - 1] != x->dim[i]) return false;
+    return true;
+}
+
+trm_status trm_settle_map(trm_dataset *d, const trm_shape *y) {
+    d->info.y = *y;
+    if (d->n_labels == 0) return TRM_OK;
+    return trm_fail(TRM_DATA,
+                    "%s: '%s' has a class for each position; data.label_map is for one class per sample",
+                    d->file[0].path, d->y.name);
+}
+
 static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char *path,
                            const trm_h5_facts *y) {
     trm_shape shape = sample_shape(y);
@@ -232,6 +250,7 @@ static trm_status settle_y(trm_dataset *d, const trm_data_spec *spec, const char
     info->y_is_class = true;
     if (d->y_rows != TRM_TARGET_PLAIN) return settle_row(d, spec, path, y, &shape);
     if (trm_shape_count(&shape) == 1) return TRM_OK;
+    if (is_int(y->type) && trm_is_class_map(&info->x, &shape)) return trm_settle_map(d, &shape);
     return no_class(path, d->y.name, y,
                     is_int(y->type) ? "one class number per sample expected"
                                     : "one-hot? one class number per sample expected");
@@ -395,7 +414,7 @@ static trm_status settle_columns(trm_dataset *d, const trm_data_spec *spec, cons
 
 static trm_status add_columns(trm_dataset *d, const trm_data_spec *spec, trm_h5 *f, int file) {
     origin x = {0}, y = {0};
-    d->has_y = wants_target(spec);
+    d->has_y = wants_target(spec) && !d->view_y;
     d->info.no_target = spec->no_target;
     trm_status s = d->x.n_parts == 0 ? trm_target_spec(d, spec) : TRM_OK;
     if (s == TRM_OK) s = find_column(&d->x, f, "input", spec->input, NULL, trm_input_names, &x);
@@ -494,8 +513,17 @@ static trm_status check_values(trm_dataset *d) {
     return trm_check_y(d);
 }
 
+static trm_status add_all(trm_dataset *d, const trm_data_spec *spec) {
+    bool view_x;
+    TRM_TRY(trm_view_wanted(spec, &view_x, &d->view_y));
+    if (!view_x) TRM_TRY(add_files(d, spec));
+    return d->view_y ? trm_view_open(d, spec, !view_x) : TRM_OK;
+}
+
 static trm_status build(trm_dataset *d, const trm_data_spec *spec) {
-    TRM_TRY(add_files(d, spec));
+    d->ignores = spec->ignores;
+    d->ignore = spec->ignore;
+    TRM_TRY(add_all(d, spec));
     TRM_TRY(cut_rows(d, spec));
     if (d->info.classes == 0) d->info.classes = spec->classes;
     TRM_TRY(trm_plan_index(d));
@@ -534,6 +562,7 @@ trm_status trm_dataset_open_strictly(const trm_data_spec *spec, int report, trm_
 
 trm_status trm_dataset_open(const trm_data_spec *spec, trm_dataset **out) {
     if (!spec->untrusted) return open_here(spec, false, -1, out);
+    TRM_TRY(trm_view_refuse(spec));
     TRM_TRY(trm_guard_open(spec, out));
     /* The child kept nothing. */
     decide_memory(*out, spec);

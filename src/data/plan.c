@@ -1,6 +1,6 @@
 /* plan: what every rank needs in order to read on its own, as plain bytes; and the rules that it keeps.
  * The bytes are for the ranks of one run, not for keeping: words of 8 bytes in the machine's order. */
-#include "data_impl.h"
+#include "view_impl.h"
 #include <string.h>
 
 static const char magic[8] = "TRMPLAN";
@@ -40,6 +40,7 @@ void trm_column_free(trm_column *c) {
     trm_free(c->start);
     trm_free(c->name);
     if (!c->borrowed) trm_free(c->cache);
+    trm_view_free(c->view);
     *c = (trm_column){0};
 }
 
@@ -128,8 +129,15 @@ static bool table_inside(const trm_stretch *p, int64_t size) {
     return true;
 }
 
-static bool storage_holds(const trm_stretch *p, const trm_column *c, int64_t size) {
+static bool view_fits(const trm_dataset *d, const trm_column *c, const trm_stretch *p) {
+    const struct trm_view *v = c->view;
+    return v && trm_view_holds(v, d) && v->type == p->stored && v->row_elems == c->row_elems && !p->swap &&
+           trm_view_samples(v) == p->dim[0];
+}
+
+static bool storage_holds(const trm_dataset *d, const trm_stretch *p, const trm_column *c) {
     size_t band, whole;
+    int64_t size = d->file[p->file].size;
     switch (p->layout) {
     case TRM_LAY_CONTIGUOUS:
         return p->n_chunks == 0 && trm_mul_size((size_t)p->dim[0], trm_stored_row_bytes(c, p), &whole) &&
@@ -139,6 +147,7 @@ static bool storage_holds(const trm_stretch *p, const trm_column *c, int64_t siz
                table_inside(p, size);
     case TRM_LAY_CALLS: return trm_stretch_band_bytes(p, &band) && filters_known(p) && p->n_chunks == 0;
     case TRM_LAY_LIBRARY: return p->n_chunks == 0;
+    case TRM_LAY_VIEW: return p->n_chunks == 0 && c->n_parts == 1 && view_fits(d, c, p);
     default: return false;
     }
 }
@@ -154,7 +163,7 @@ static bool stretch_holds(const trm_dataset *d, const trm_column *c, const trm_s
     }
     if (elems != c->row_elems || !type_follows(p->stored, c->type, is_y && d->info.y_is_class)) return false;
     if (p->first < 0 || p->rows < 1 || p->rows > p->dim[0] || p->first > p->dim[0] - p->rows) return false;
-    return storage_holds(p, c, d->file[p->file].size);
+    return storage_holds(d, p, c);
 }
 
 static bool column_holds(const trm_dataset *d, const trm_column *c, bool is_y) {
@@ -198,13 +207,26 @@ static bool bad_holds(const trm_dataset *d) {
     return left > 0;
 }
 
+static int64_t rows_of(const trm_column *c) {
+    int64_t n = 0;
+    for (int i = 0; i < c->n_parts; i++) n += c->part[i].rows;
+    return n;
+}
+
+/* Rows of x and y lie in the same files; those of a view in any. */
+static bool parts_agree(const trm_dataset *d) {
+    if (d->x.view || d->y.view) return rows_of(&d->x) == rows_of(&d->y);
+    bool good = d->y.n_parts == d->x.n_parts;
+    for (int i = 0; good && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
+    return good;
+}
+
 trm_status trm_plan_check(const trm_dataset *d) {
     bool good = d->n_files > 0 && !(d->has_y && d->info.no_target);
     for (int i = 0; i < d->n_files && good; i++) good = d->file[i].path && d->file[i].size > 0;
     good = good && column_holds(d, &d->x, false) && (!d->has_y || column_holds(d, &d->y, true)) &&
            shapes_hold(d) && trm_target_holds(d) && bad_holds(d);
-    good = good && (!d->has_y || d->y.n_parts == d->x.n_parts) && d->info.classes >= 0;
-    for (int i = 0; good && d->has_y && i < d->x.n_parts; i++) good = d->x.part[i].rows == d->y.part[i].rows;
+    good = good && d->info.classes >= 0 && (!d->has_y || parts_agree(d));
     return good ? TRM_OK : trm_fail(TRM_INTERNAL, "the plan of a data set breaks its own rules");
 }
 
@@ -243,12 +265,22 @@ static void put_stretch(trm_str *s, const trm_stretch *p) {
     trm_str_addn(s, (const char *)p->table, (size_t)p->n_chunks * sizeof *p->table);
 }
 
+static void put_view(trm_str *s, const struct trm_view *v) {
+    trm_str bytes = {0};
+    if (v) trm_view_pack(v, &bytes);
+    put(s, (int64_t)bytes.len);
+    trm_str_addn(s, trm_str_get(&bytes), bytes.len);
+    s->failed = s->failed || bytes.failed;
+    trm_str_free(&bytes);
+}
+
 static void put_column(trm_str *s, const trm_column *c) {
     put_text(s, c->name);
     put(s, c->type);
     put(s, c->row_elems);
     put(s, c->n_parts);
     for (int i = 0; i < c->n_parts; i++) put_stretch(s, &c->part[i]);
+    put_view(s, c->view);
 }
 
 static void put_info(trm_str *s, const trm_dataset *d) {
@@ -381,6 +413,14 @@ static void get_stretch(cursor *c, trm_stretch *p) {
         c->bad = true;
 }
 
+static void get_view(cursor *c, trm_column *col) {
+    size_t n = (size_t)get_count(c, 1);
+    if (n == 0 || c->bad) return;
+    if (trm_view_unpack(c->p, n, &col->view) != TRM_OK) c->bad = true;
+    c->p += n;
+    c->left -= n;
+}
+
 static void get_column(cursor *c, trm_column *col) {
     col->name = get_text(c);
     col->type = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
@@ -392,6 +432,7 @@ static void get_column(cursor *c, trm_column *col) {
         get_stretch(c, &col->part[i]);
         col->n_parts = i + 1;
     }
+    get_view(c, col);
 }
 
 static void get_info(cursor *c, trm_dataset *d) {

@@ -363,6 +363,7 @@ static trm_status stored_rows(trm_dataset *d, const trm_column *c, const trm_str
                               int64_t n, void *dst) {
     size_t row = trm_stored_row_bytes(c, p);
     int fd;
+    if (p->layout == TRM_LAY_VIEW) return trm_view_rows(d, c, first, n, dst);
     if (p->layout == TRM_LAY_LIBRARY) {
         trm_h5 *f;
         TRM_TRY(library_of(d, p->file, &f));
@@ -416,6 +417,10 @@ static int part_of(const int64_t *start, int n, int64_t row) {
 void trm_row_place(const trm_dataset *d, const trm_column *c, int64_t row, const char **path,
                    int64_t *in_file) {
     int i = part_of(c->start, c->n_parts, row);
+    if (c->view) {
+        trm_view_place(d, c->view, row + c->part[i].first, path, in_file);
+        return;
+    }
     *path = d->file[c->part[i].file].path;
     *in_file = row - c->start[i] + c->part[i].first;
 }

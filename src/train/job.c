@@ -433,7 +433,6 @@ static trm_status default_name(trm_job *j) {
 
 /* A file, a pattern with at least one match, or the list behind an '@'. */
 static bool is_there(const char *name) {
-    if (name[0] == '@') name++;
     if (access(name, F_OK) == 0) return true;
     if (!strpbrk(name, "*?[")) return false;
     glob_t found;
@@ -442,17 +441,22 @@ static bool is_there(const char *name) {
     return some;
 }
 
+/* What stands before the name itself. */
+static const char *mark_of(const char *name) {
+    return name[0] == '@' ? "@" : !strncmp(name, "lbann:", 6) ? "lbann:" : "";
+}
+
 /* Takes a name that is not found from the current folder from the job file's folder, where it is found there. */
 static trm_status resolve(const trm_job *j, char **name) {
-    const char *slash = strrchr(j->path, '/'), *at = (*name)[0] == '@' ? "@" : "";
-    if (!slash || (*name)[at[0] != 0] == '/' || is_there(*name)) return TRM_OK;
+    const char *slash = strrchr(j->path, '/'), *at = mark_of(*name), *bare = *name + strlen(at);
+    if (!slash || bare[0] == '/' || is_there(bare)) return TRM_OK;
     trm_str there = {0};
-    trm_str_add(&there, "%s%.*s%s", at, (int)(slash + 1 - j->path), j->path, *name + (at[0] != 0));
+    trm_str_add(&there, "%s%.*s%s", at, (int)(slash + 1 - j->path), j->path, bare);
     if (there.failed) {
         trm_str_free(&there);
         return TRM_MEMORY;
     }
-    if (!is_there(there.p)) {
+    if (!is_there(there.p + strlen(at))) {
         trm_str_free(&there);
         return TRM_OK;
     }
@@ -465,6 +469,9 @@ static trm_status resolve_names(trm_job *j) {
     for (int i = 0; i < j->data.n_train; i++) TRM_TRY(resolve(j, &j->data.train[i]));
     for (int i = 0; i < j->data.n_valid; i++) TRM_TRY(resolve(j, &j->data.valid[i]));
     if (j->data.stats && strcmp(j->data.stats, "auto") != 0) TRM_TRY(resolve(j, &j->data.stats));
+    const char *slash = strrchr(j->path, '/');
+    if (slash && !(j->data.folder = trm_strdup(j->path))) return TRM_MEMORY;
+    if (slash) j->data.folder[slash + 1 - j->path] = '\0';
     return j->model_init ? resolve(j, &j->model_init) : TRM_OK;
 }
 
@@ -516,17 +523,46 @@ void trm_job_free(trm_job *j) {
     if (!j) return;
     for (const trm_job_key *k = trm_job_keys; k->path; k++) trm_job_value_free(k, j);
     trm_yaml_free(j->tree);
+    trm_free(j->data.folder);
     trm_free(j->path);
     trm_free(j);
 }
 
+static trm_data_view view_of(const trm_job_data *d, bool valid) {
+    bool own_input = valid && d->n_valid_input > 0, own_target = valid && d->n_valid_target > 0;
+    return (trm_data_view){
+        .input = (const char *const *)(own_input ? d->valid_input : d->input),
+        .n_input = own_input ? d->n_valid_input : d->n_input,
+        .target = (const char *const *)(own_target ? d->valid_target : d->target),
+        .n_target = own_target ? d->n_valid_target : d->n_target,
+        .sample = (trm_data_sample)d->sample,
+        .join = (trm_data_join)d->join,
+        .groups = d->groups,
+        .group_list = valid ? d->valid_groups : d->train_groups,
+        .split = valid ? d->valid_split : d->train_split,
+        .axis = d->axis,
+        .in_steps = d->in_steps,
+        .out_steps = d->out_steps,
+        .tile = d->tile,
+        .lengths = d->lengths,
+        .pad = d->pad,
+        .mask = d->mask,
+        .complex = (trm_data_complex)d->complex,
+        .decode = d->decode,
+        .bf16 = d->bf16,
+        .allow_virtual = d->allow_virtual,
+        .folder = d->folder,
+    };
+}
+
 trm_data_spec trm_job_data_spec(const trm_job *j, bool valid) {
     const trm_job_data *d = &j->data;
+    trm_data_view view = view_of(d, valid);
     return (trm_data_spec){
         .files = (const char *const *)(valid ? d->valid : d->train),
         .n_files = valid ? d->n_valid : d->n_train,
-        .input = d->input,
-        .target = d->target,
+        .input = view.n_input == 1 ? view.input[0] : NULL,
+        .target = view.n_target == 1 ? view.target[0] : NULL,
         .kind = TRM_DATA_AUTO,
         .shape = d->shape,
         .hwc = d->hwc,
@@ -547,5 +583,8 @@ trm_data_spec trm_job_data_spec(const trm_job *j, bool valid) {
         .allow = (d->allow_links ? TRM_ALLOW_LINKS : 0u) | (d->allow_external ? TRM_ALLOW_EXTERNAL : 0u) |
                  (d->allow_plugins ? TRM_ALLOW_PLUGINS : 0u),
         .by_blocks = d->shuffle == TRM_SHUFFLE_WINDOW,
+        .ignores = j->train.ce.ignores,
+        .ignore = j->train.ce.ignore,
+        .view = view,
     };
 }

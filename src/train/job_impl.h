@@ -29,6 +29,7 @@ typedef enum trm_job_kind {
     TRM_KEY_BYTES,                  /* int64_t; "2 GiB" */
     TRM_KEY_TRANSFORMS,             /* trm_transform *, owned, and an int count; `names`: those that may stand here */
     TRM_KEY_LABELS,                 /* trm_label *, owned, and an int count: a map, or a list of what becomes 0, 1, ... */
+    TRM_KEY_OR_WORD,                /* int64_t: a whole number, or -1 for the word names[0] */
     TRM_KEY_LAYERS,                 /* model.layers: a number for gpt (int64_t), else the list that model.c reads */
 } trm_job_kind;
 
@@ -45,6 +46,7 @@ enum {
     TRM_KEY_LAYER = 512,            /* TEXT: the name of an earlier layer */
     TRM_KEY_PERCENT = 1024,         /* FLOAT: a share, also written "5%" */
     TRM_KEY_BY = 2048,              /* PAIR: also written "32x48" */
+    TRM_KEY_INSIDE = 4096,          /* FILES: paths inside of files */
 };
 
 /* One key: this table parses, prints and documents. */

@@ -12,6 +12,13 @@ static const char *const targets[] = {"class", "float", "onehot", "argmax", NULL
 static const char *const on_bads[] = {"error", "skip", NULL};
 static const char *const caches[] = {"auto", "on", "off", "node", "rank", NULL};
 static const char *const shuffles[] = {"none", "exact", "window", NULL};
+static const char *const samples[] = {"rows", "file", "group", "window", "tile", "ragged", "bytes", NULL};
+static const char *const joins[] = {"auto", "channel", "list", NULL};
+static const char *const complexes[] = {"refuse", "channels", "magnitude", NULL};
+static const char *const decodes[] = {"none", "pictures", NULL};
+static const char *const input_types[] = {"stored", "bfloat16", NULL};
+static const char *const last[] = {"last", NULL};
+static const char *const longest[] = {"max", NULL};
 static const char *const backends[] = {"cpu", "ref", NULL};
 static const char *const presets[] = {"none", "mlp", "lenet", "resnet", "gpt", NULL};
 static const char *const losses[] = {"cross_entropy", "mse", "bce", NULL};
@@ -51,13 +58,71 @@ const trm_job_key trm_job_keys[] = {
          "HDF5 files to learn from; `\"*.h5\"` patterns and `\"@list.txt\"` (one name a line) are expanded"},
     {"data.valid", TRM_KEY_FILES, AT(data.valid), COUNT(data.n_valid), .flags = TRM_KEY_PATH,
      .def_text = "none", .about = "HDF5 files to validate on, written likewise"},
-    {"data.input", TRM_KEY_TEXT, AT(data.input), .def_text = "found by common names",
-     .about = "path of the inputs inside the files"},
-    {"data.target", TRM_KEY_TEXT, AT(data.target), .def_text = "found by common names",
-     .about = "path of the labels or target numbers inside the files"},
+    {"data.input", TRM_KEY_FILES, AT(data.input), COUNT(data.n_input), .flags = TRM_KEY_INSIDE,
+     .def_text = "found by common names",
+     .about = "path of the inputs inside the files; several are joined. `[FILE#]PATH[.member][columns]`, see "
+              "docs/data.md"},
+    {"data.target", TRM_KEY_FILES, AT(data.target), COUNT(data.n_target), .flags = TRM_KEY_INSIDE,
+     .def_text = "found by common names",
+     .about = "path of the labels or target numbers inside the files, written likewise"},
+    {"data.valid_input", TRM_KEY_FILES, AT(data.valid_input), COUNT(data.n_valid_input),
+     .flags = TRM_KEY_INSIDE, .def_text = "as `input`",
+     .about = "the same for the validation files, where their paths are others"},
+    {"data.valid_target", TRM_KEY_FILES, AT(data.valid_target), COUNT(data.n_valid_target),
+     .flags = TRM_KEY_INSIDE, .def_text = "as `target`",
+     .about = "the same for the validation files, where their paths are others"},
+    {"data.sample", TRM_KEY_CHOICE, AT(data.sample), .names = samples, .def = "rows",
+     .about = "what one sample is: a row; a whole file or group; a window of time; a tile of a file or "
+              "group; a sequence of "
+              "its own length out of packed rows; a coded picture or sequence of variable length"},
+    {"data.join", TRM_KEY_CHOICE, AT(data.join), .names = joins, .def = "auto",
+     .about = "how several paths become one sample: as channels, or as numbers behind each other. auto: "
+              "vectors and single "
+              "numbers as a list, others as channels"},
+    {"data.groups", TRM_KEY_TEXT, AT(data.groups), .def_text = "none; `/*` where a sample is a group",
+     .about = "pattern of groups, `\"/data/*\"`, that paths are taken from; one after the other, in the "
+              "order of names"},
+    {"data.train_groups", TRM_KEY_TEXT, AT(data.train_groups), .def_text = "all",
+     .about = "path of a data set of names: the groups to learn from"},
+    {"data.valid_groups", TRM_KEY_TEXT, AT(data.valid_groups), .def_text = "all",
+     .about = "path of a data set of names: the groups to validate on"},
+    {"data.train_split", TRM_KEY_TEXT, AT(data.train_split), .def_text = "none",
+     .about = "split to learn from, of the table that Fuel writes as attribute `split` of the root"},
+    {"data.valid_split", TRM_KEY_TEXT, AT(data.valid_split), .def_text = "none",
+     .about = "split to validate on, likewise"},
+    {"data.axis", TRM_KEY_OR_WORD, AT(data.axis), .names = last, .max = 7, .def = "0",
+     .about = "dimension that counts samples; of a window: the dimension of time, and 1 where the first one "
+              "counts "
+              "trajectories"},
+    {"data.in_steps", TRM_KEY_INT, AT(data.in_steps), .min = 1, .max = 1000000, .flags = TRM_KEY_REQUIRED,
+     ONLY("data.sample", "window"), .about = "steps of time of an input"},
+    {"data.out_steps", TRM_KEY_INT, AT(data.out_steps), .min = 1, .max = 1000000, .def = "1",
+     ONLY("data.sample", "window"), .about = "steps behind them that are the target"},
+    {"data.tile", TRM_KEY_SHAPE, AT(data.tile), .min = 1, .flags = TRM_KEY_REQUIRED,
+     ONLY("data.sample", "tile"),
+     .about = "size of a tile in space, without channels; all tiles of a file share its target"},
+    {"data.lengths", TRM_KEY_TEXT, AT(data.lengths), .flags = TRM_KEY_REQUIRED, ONLY("data.sample", "ragged"),
+     .about = "path of the lengths of the sequences that lie packed behind each other"},
+    {"data.pad", TRM_KEY_OR_WORD, AT(data.pad), .names = longest, .min = 1, .max = MANY,
+     .def_text = "none may differ",
+     .about = "fills samples of different sizes up with zeros (classes: with `train.ignore_index`), to the "
+              "largest or to "
+              "so many"},
+    {"data.mask", TRM_KEY_BOOL, AT(data.mask), .def = "false",
+     .about = "one more input: 1 where the first path has data, 0 where it was filled up"},
+    {"data.complex", TRM_KEY_CHOICE, AT(data.complex), .names = complexes, .def = "refuse",
+     .about = "complex numbers as channels (real, imaginary), or as their magnitude"},
+    {"data.decode", TRM_KEY_CHOICE_BOOL, AT(data.decode), .names = decodes, .def = "none",
+     ONLY("data.sample", "bytes"),
+     .about = "bytes are PNG or JPEG pictures; each is scaled and cut to the size of `data.shape`"},
+    {"data.input_type", TRM_KEY_CHOICE_BOOL, AT(data.bf16), .names = input_types, .def = "stored",
+     .about = "bfloat16: the inputs are 16-bit words, or opaque values of 2 bytes, that hold such numbers"},
+    {"data.allow_virtual", TRM_KEY_BOOL, AT(data.allow_virtual), .def = "false",
+     .about = "reads virtual data sets whose sources all lie below the folder of the file"},
     {"data.shape", TRM_KEY_SHAPE, AT(data.shape), .min = 1, .def_text = "as stored",
      .about =
-         "shape of one sample, `[F]`, `[C,L]`, `[C,H,W]` or `[C,D,H,W]`, where the file holds flat rows"},
+         "shape of one sample, `[F]`, `[C,L]`, `[C,H,W]` or `[C,D,H,W]`, where the file holds flat rows, or "
+         "where it is not plain which dimensions are space"},
     {"data.layout", TRM_KEY_CHOICE_BOOL, AT(data.hwc), .names = layouts, .def = "chw",
      .about = "how images and volumes are stored: channels first or last"},
     {"data.window", TRM_KEY_INT, AT(data.window), .min = 1, .max = MANY, .unit = "tokens", .def_text = "none",
@@ -201,8 +266,8 @@ const trm_job_key trm_job_keys[] = {
     {"train.label_smoothing", TRM_KEY_FLOAT, AT(train.ce.smoothing), .max = 1, .def = "0",
      ONLY("train.loss", "cross_entropy"),
      .about = "share of the target that is spread over all classes, in validation too"},
-    {"train.ignore_index", TRM_KEY_INT, AT(train.ce.ignore), .max = MANY, .def_text = "none",
-     ONLY("train.loss", "cross_entropy"),
+    {"train.ignore_index", TRM_KEY_INT, AT(train.ce.ignore), .min = -INFINITY, .max = MANY,
+     .def_text = "none", ONLY("train.loss", "cross_entropy"),
      .about = "targets of this class (padding) count neither in the loss nor in the gradient nor in their "
               "numbers"},
     {OPTIMIZER, TRM_KEY_CHOICE, AT(train.optim.kind), .names = optimizers, .flags = TRM_KEY_SHORT,

@@ -68,7 +68,11 @@ void trm_job_value_allowed(const trm_job_key *k, bool whole, trm_str *out) {
     case TRM_KEY_CHOICE:
     case TRM_KEY_CHOICE_BOOL:
     case TRM_KEY_CHOICE_TEXT: add_names(k, out); return;
-    case TRM_KEY_FILES: trm_str_add(out, "a file name or a list of them"); return;
+    case TRM_KEY_FILES:
+        trm_str_add(out,
+                    k->flags & TRM_KEY_INSIDE ? "a path or a list of them" : "a file name or a list of them");
+        return;
+    case TRM_KEY_OR_WORD: trm_str_add(out, "%s, or whole numbers", k->names[0]); break;
     case TRM_KEY_FLOATS:
         if (k->names) trm_str_add(out, "%s, or ", k->names[0]);
         trm_str_add(out, "a number or a list of numbers");
@@ -130,6 +134,12 @@ static bool in_range(const trm_job_key *k, double v) {
 /* Ends are compared as doubles: they are all exact there. */
 static bool read_int(const trm_job_key *k, const trm_yaml_node *n, int64_t *out) {
     return is_text(n) && !n->quoted && trm_parse_int(n->text, out) && in_range(k, (double)*out);
+}
+
+static bool read_or_word(const trm_job_key *k, const trm_yaml_node *n, int64_t *out) {
+    if (!is_text(n) || strcmp(n->text, k->names[0])) return read_int(k, n, out);
+    *out = -1;
+    return true;
 }
 
 /* "5%" as 0.05. */
@@ -409,6 +419,7 @@ static bool read_plain(const trm_job_key *k, const trm_yaml_node *n, void *at, v
     case TRM_KEY_ROWS: return read_rows(n, at);
     case TRM_KEY_EVERY: return read_every(k, n, at);
     case TRM_KEY_BYTES: return read_bytes(n, at);
+    case TRM_KEY_OR_WORD: return read_or_word(k, n, at);
     /* Which of the two it has to be is checked when the preset is known. */
     case TRM_KEY_LAYERS: return n->kind == TRM_YAML_LIST || read_int(k, n, at);
     default: return false;
@@ -504,6 +515,12 @@ void trm_job_value_write(const trm_job_key *k, const void *base, trm_str *out) {
     const int *count = (const int *)((const char *)base + k->count_at);
     char buf[32];
     switch (k->kind) {
+    case TRM_KEY_OR_WORD:
+        if (*(const int64_t *)at < 0)
+            trm_str_add(out, "%s", k->names[0]);
+        else
+            trm_str_add(out, "%lld", (long long)*(const int64_t *)at);
+        break;
     case TRM_KEY_LAYERS:
     case TRM_KEY_BYTES:
     case TRM_KEY_INT: trm_str_add(out, "%lld", (long long)*(const int64_t *)at); break;

@@ -200,8 +200,8 @@ static int64_t rows_of_file(const predict *p) {
 static trm_status open_sink(predict *p, const trm_predict_spec *s) {
     const trm_engine *e = &p->engine;
     TRM_TRY(check_apart(e, s->out));
-    return trm_sink_open(s->out, &p->shape, p->channels, rows_of_file(p), e->job->train.loss == TRM_LOSS_CROSS_ENTROPY,
-                         &p->sink);
+    return trm_sink_open(s->out, &p->shape, p->channels, rows_of_file(p),
+                         e->job->train.loss == TRM_LOSS_CROSS_ENTROPY, &p->sink);
 }
 
 static trm_status run_passes(predict *p) {

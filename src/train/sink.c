@@ -36,7 +36,11 @@ static trm_status open_file(trm_sink *s) {
 
 trm_status trm_sink_open(const char *path, const trm_shape *row, int64_t channels, int64_t rows, bool labels,
                          trm_sink *out) {
-    *out = (trm_sink){.shape = *row, .channels = channels, .rows = rows, .cap = trm_sink_piece(row), .row = trm_shape_count(row)};
+    *out = (trm_sink){.shape = *row,
+                      .channels = channels,
+                      .rows = rows,
+                      .cap = trm_sink_piece(row),
+                      .row = trm_shape_count(row)};
     if (row->rank < 1 || row->rank >= TRM_MAX_DIMS)
         return trm_fail(TRM_INTERNAL, "an output of %d dimensions cannot be written", row->rank);
     if (labels) out->row_labels = out->row / (channels > 0 ? channels : row->dim[row->rank - 1]);

@@ -39,7 +39,7 @@ on 0 --version
 has out '^trireme [0-9]+\.[0-9]+' "--version"
 on 0 help
 is "$rc" 0 "help"
-for verb in train check eval predict export info balance 'data info' 'data check' 'data order' 'data synth' 'data stats' 'data split' 'data shuffle' 'data repack' 'data import mnist' 'data import cifar' 'data import csv' \
+for verb in train check eval predict export info balance 'data info' 'data check' 'data order' 'data dump' 'data synth' 'data stats' 'data split' 'data shuffle' 'data repack' 'data import mnist' 'data import cifar' 'data import csv' \
     'data import npy' 'data import npz' 'data import images' 'data import text'; do
     has out "^  $verb" "help lists $verb"
     on 0 $verb --help

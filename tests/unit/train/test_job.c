@@ -41,7 +41,7 @@ static void fills_defaults(void **state) {
     assert_string_equal(j->data.train[0], "a.h5");
     assert_int_equal(j->data.n_valid, 0);
     assert_int_equal(j->data.shape.rank, 0);
-    assert_null(j->data.input);
+    assert_int_equal(j->data.n_input, 0);
     assert_int_equal(j->data.cache, TRM_CACHE_AUTO);
     assert_int_equal(j->data.shuffle, TRM_SHUFFLE_EXACT);
     assert_false(j->data.scale_given);
@@ -118,7 +118,8 @@ static void reads_every_key(void **state) {
     assert_true(j->run.seed == INT64_MAX);
     assert_int_equal(j->data.n_train, 3);
     assert_string_equal(j->data.train[2], "@list.txt");
-    assert_string_equal(j->data.input, "/group/images");
+    assert_int_equal(j->data.n_input, 1);
+    assert_string_equal(j->data.input[0], "/group/images");
     assert_int_equal(j->data.shape.dim[2], 32);
     assert_true(j->data.hwc);
     assert_int_equal(j->data.target_type, TRM_TYPE_CLASS);
@@ -373,8 +374,8 @@ static const bad_job bad_jobs[] = {
      ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, label_smoothing: 1.5}\n",
      "train.label_smoothing is 1.5; allowed are numbers from 0 to 1", ""},
-    {DATA MODEL "train: {epochs: 3, batch: 6, ignore_index: -100}\n",
-     "train.ignore_index is -100; allowed are whole numbers from 0", ""},
+    {DATA MODEL "train: {epochs: 3, batch: 6, ignore_index: 1.5}\n",
+     "train.ignore_index is 1.5; allowed are whole numbers", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, loss: mse, ignore_index: 1}\n",
      "train.ignore_index is only for train.loss cross_entropy; here it is mse", ""},
     {DATA MODEL "train: {epochs: 3, batch: 6, clip: .nan}\n",

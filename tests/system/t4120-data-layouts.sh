@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# timeout: 600
+# Every layout of docs/data.md: its lines read such a file, every number is the file's, and training does not depend on ranks.
+# shellcheck disable=SC2154 # rc comes from lib.bash
+top=$PWD
+. tests/system/lib.bash
+layouts=$top/tests/system/layouts.py
+
+python=
+for p in /usr/bin/python3 python3; do
+    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
+done
+if [ -z "$python" ]; then
+    ok 0 "layouts # SKIP python3-h5py is not there"
+    done_testing
+fi
+"$python" "$layouts" make . || { ok 1 "the files are made"; done_testing; }
+"$python" "$layouts" snippets "$top/docs/data.md" . >names
+ok $? "the snippets of docs/data.md"
+is "$(sort names | uniq -d)" "" "each has a name of its own"
+is "$(sort names | tr '\n' ' ')" "$(cd expect && find . -name '*.npz' -printf '%f\n' | sed 's/\.npz$//' | sort | tr '\n' ' ')" \
+    "there is a snippet for each layout"
+
+# What learns from it; the snippet says only what the data is.
+model_of() { # NAME
+    case $1 in
+    climate) echo 'model: {layers: [conv2d: {out: 3, kernel: 1}]}' ;;
+    speech) echo 'model: {layers: [linear: 7]}' ;;
+    *) echo 'model: {preset: mlp, hidden: [4]}' ;;
+    esac
+    local loss=cross_entropy more=
+    grep -q 'target_type: float' "$1.yaml" && loss=mse
+    [ "$1" = speech ] && more=', ignore_index: 255'
+    echo "train: {epochs: 2, batch: 4, loss: $loss$more, optimizer: {type: sgd, lr: 1e-6}, valid_every: never}"
+    echo "balance: off"
+    echo "device: {threads: 1}"
+}
+
+while read -r name; do
+    model_of "$name" >rest
+    cat rest >>"$name.yaml"
+    on 0 data dump "$name.yaml" --out rows.h5 --force
+    is "$rc" 0 "$name: is read" || cat err
+    "$python" "$layouts" compare "expect/$name.npz" rows.h5
+    ok $? "$name: every number"
+    on 0 data dump "$name.yaml" --out rows.h5 --force --set data.cache=off
+    "$python" "$layouts" compare "expect/$name.npz" rows.h5
+    ok $? "$name: the same without memory"
+    on 0 check "$name.yaml"
+    is "$rc" 0 "$name: check"
+    # The same updates on any number of ranks, kept in memory or not: so the same samples, each once.
+    on 0 train "$name.yaml" --quiet --dump-losses one
+    is "$rc" 0 "$name: trains"
+    [ "$rc" = 0 ] || sed 's/^/# /' err
+done <names
+
+for name in pcam climate molecules flow speech cells; do
+    on 0 train "$name.yaml" --quiet --dump-losses one
+    for n in 2 3; do
+        on $n train "$name.yaml" --quiet --dump-losses many --set data.cache=off
+        is "$rc" 0 "$name: trains on $n ranks"
+        close_losses one many 1e-5
+        ok $? "$name: the same losses on $n ranks"
+    done
+done
+
+on 0 train flow.yaml --quiet --dump-losses one --set data.shuffle=window
+on 2 train flow.yaml --quiet --dump-losses many --set data.shuffle=window --set data.cache=off
+close_losses one many 1e-5
+ok $? "the same in window order"
+
+# ---- bad samples are left out here as well ----
+
+"$python" -c '
+import h5py
+f = h5py.File("flow.hdf5", "r+"); f["pressure"][1, 3, 2, 2] = float("nan")'
+on 0 data dump flow.yaml --out rows.h5 --force --set data.on_bad_sample=skip
+is "$rc" 0 "windows with a NaN are left out"
+has out '8 samples' "and no others"
+refused() { # TEXT PATTERN NAME SETTINGS...
+    local text=$1 pattern=$2 name=$3
+    shift 3
+    on 0 check "$name.yaml" "$@"
+    is "$rc" 2 "$text: refused"
+    has err "^trireme: .*($pattern)" "$text: it says why"
+    is "$(grep -vc '^hint: ' err)" 1 "$text: in one line"
+}
+refused "a NaN" 'sample 6 element .10,2,2. is NaN .4 of 12 samples' flow
+
+# ---- inference knows the shapes of maps ----
+
+on 0 predict climate.yaml --weights runs/climate --input 'climate/*.h5' --out maps.h5
+is "$rc" 0 "a map of classes is predicted"
+"$python" -c '
+import h5py, sys
+f = h5py.File("maps.h5"); o, l = f["output"][:], f["label"][:]
+sys.exit(not (o.shape == (5, 3, 6, 9) and l.shape == (5, 6, 9) and (o.argmax(1) == l).all()))'
+ok $? "one class for each pixel"
+
+# ---- faults are sentences ----
+
+hinted() { has err "^hint: .*$1" "the hint helps"; }
+
+refused "no such member" "has no member 'values_block_2'; its members are: index, values_block_0" table \
+    --set data.input=/table/table.values_block_2
+hinted 'values_block_0|values_block_1'
+refused "a table without a member" "is a compound .index int64" table --set data.input=/table/table
+hinted '/?table/table.MEMBER'
+refused "columns that are not there" 'columns \[14:25\] do not fit the 20' jets --set 'data.input=/jets[14:25]'
+refused "another number of samples" "has 10 samples, .* has 40|has 40 samples .* 10" keras --set data.target=/y_test
+refused "windows that are too long" "has 11 steps of time, a window has 21" burgers --set data.in_steps=20
+refused "windows of classes" "numbers to regress" burgers --set data.target_type=class --set train.loss=cross_entropy
+sed /pad:/d mri.yaml >unpadded.yaml
+refused "different sizes" "is \(6,8,7\) but the first one was \(4,8,6\)" unpadded
+hinted 'data.pad: max'
+refused "longer than the padding" "is 7 long, data.pad is 6" mri --set data.pad=6
+refused "complex numbers" "is complex" mri --set data.complex=refuse
+sed "s/, ignore_index: 255//" speech.yaml >counted.yaml
+refused "padding without a class for it" "a class that does not count" counted
+refused "tiles that do not fit" 'no multiple of the tiles \(3,4,4\)' cosmo --set 'data.tile=[3,4,4]'
+refused "files of strangers" 'data.untrusted is for rows of one data set' jets --set data.untrusted=true
+refused "no such split" "no split 'tst' of 'features'; its splits are: train, test" fuel --set data.valid_split=tst
+refused "no such group" "no group fits '/dta/\*'" demos --set 'data.groups=/dta/*'
+on 0 check pictures.yaml --set 'data.shape=[1, 3, 3]'
+is "$rc" 0 "pictures are scaled and cut, and may become grey"
+refused "a damaged picture" "'image_bytes' sample 7: a damaged PNG picture" pictures --set data.train=damaged.h5
+refused "bytes that are no picture" 'no PNG or JPEG picture' pictures --set data.train=damaged.h5 --set data.input=/others
+refused "a key of another kind of sample" 'data.tile is only for data.sample tile' mri --set 'data.tile=[2,2]'
+cp virtual-b.h5 kept.h5
+rm virtual-b.h5
+refused "a virtual source that is gone" 'virtual-b.h5: no such file' virtual
+cp points.h5 virtual-b.h5
+refused "a virtual source of another shape" 'expects another shape of its source|no data set' virtual
+mv kept.h5 virtual-b.h5
+refused "a virtual data set that nobody allowed" 'is a virtual data set' virtual --set data.allow_virtual=false
+
+done_testing
