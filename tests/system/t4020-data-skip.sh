@@ -71,6 +71,15 @@ for n in 2 3; do
     ok $? "$n ranks: the same losses"
     is "$(grep -c 'left out' err)" 1 "$n ranks: warned once"
 done
+window=(--set data.shuffle=window --set data.cache=off --set balance=off)
+on 0 train j.yaml "${skip[@]}" "${window[@]}" --dump-losses window.txt
+is "$rc" 0 "blocks of the file, some with holes"
+for n in 2 3; do
+    on $n train j.yaml "${skip[@]}" "${window[@]}" --dump-losses ranks.txt
+    is "$rc" 0 "blocks on $n ranks"
+    close_losses window.txt ranks.txt 1e-5
+    ok $? "blocks on $n ranks: the same losses"
+done
 rm -rf runs
 on 0 train j.yaml "${skip[@]}" --set train.epochs=2
 on 0 train j.yaml "${skip[@]}" --resume
