@@ -80,7 +80,8 @@ static const trm_block_part *part_at(const trm_blocks *b, int64_t v, bool by_sam
 
 /* How many samples lie before a place. */
 static int64_t samples_before(const trm_blocks *b, int64_t place) {
-    int64_t low = 0, high = b->set ? b->set->n_gaps : 0;
+    if (!b->set) return place;
+    int64_t low = 0, high = b->set->n_gaps;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (b->set->gap[middle].from + b->set->gap[middle].skipped > place)
@@ -90,7 +91,7 @@ static int64_t samples_before(const trm_blocks *b, int64_t place) {
     }
     int64_t sample = low > 0 ? place - b->set->gap[low - 1].skipped : place;
     /* Inside of what is left out. */
-    return b->set && low < b->set->n_gaps ? trm_min64(sample, b->set->gap[low].from) : sample;
+    return low < b->set->n_gaps ? trm_min64(sample, b->set->gap[low].from) : sample;
 }
 
 void trm_block_range(const trm_blocks *b, int64_t i, int64_t *first, int64_t *count) {
