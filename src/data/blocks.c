@@ -4,7 +4,7 @@
 #include "lanes.h"
 
 #define SMALL_BLOCK (256u << 10) /* bytes: chunks below are taken together */
-#define GOOD_BLOCK (512u << 10)  /* bytes of a block that is not given by chunks, or of small ones together */
+#define GOOD_BLOCK (256u << 10)  /* bytes of a block that is not given by chunks, or of small ones together */
 
 /* ---- where the borders are ---- */
 

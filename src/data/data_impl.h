@@ -326,6 +326,7 @@ struct trm_dataset {
     trm_gap *gap;                   /* the same in samples */
     int64_t n_gaps;
     size_t budget;                  /* bytes for decoded bands where a column is not kept */
+    bool scattered;                 /* whole blocks are read, one here and one there: the kernel is not to read on behind them */
     trm_reader *reader;
     trm_augment *augment;           /* NULL: samples stay as they are read */
 };
@@ -378,6 +379,8 @@ trm_status trm_dataset_read_raw(trm_dataset *d, const int64_t *sample, int64_t n
 int64_t trm_sample_rows(const trm_dataset *d, int64_t first, int64_t most, int64_t *row, int64_t *rows);
 /* Bytes from one sample to the next where they are read so, one behind the other. */
 int64_t trm_dataset_step(const trm_dataset *d);
+/* Asks the kernel for the bytes of rows that will be read soon.  What goes wrong is met when they are read. */
+void trm_column_ahead(trm_dataset *d, const trm_column *c, int64_t first, int64_t n);
 /* Copies n pieces from anywhere, each to its place. */
 void trm_gather(void *dst, size_t stride, const unsigned char *const *from, int64_t n, size_t bytes);
 /* The file and row of a row of a column. */

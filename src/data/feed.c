@@ -196,7 +196,10 @@ static void *reader(void *ctx) {
         pthread_mutex_lock(&f->lock);
         s->state = status == TRM_OK ? SLOT_READY : SLOT_FREE;
         if (status != TRM_OK) keep_fault(f, status);
+        /* Whoever wakes up must not find the lock taken. */
+        pthread_mutex_unlock(&f->lock);
         pthread_cond_broadcast(&f->to_user);
+        pthread_mutex_lock(&f->lock);
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;

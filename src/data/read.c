@@ -4,6 +4,7 @@
  * decoded band (all chunks that hold the same rows), of which a few are kept.  HDF5 is called only for what the plan
  * does not cover. */
 #include "data_impl.h"
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -109,6 +110,7 @@ static trm_status fd_of(trm_dataset *d, int file, int *fd) {
         close(*fd);
         return s;
     }
+    if (d->scattered) (void)posix_fadvise(*fd, 0, 0, POSIX_FADV_RANDOM);
     int slot = place_for_fd(r);
     r->open[slot].file = file;
     r->open[slot].fd = *fd;
@@ -441,6 +443,35 @@ trm_status trm_column_rows(trm_dataset *d, trm_column *c, int64_t first, int64_t
         n -= take;
     }
     return TRM_OK;
+}
+
+/* ---- asking in advance ---- */
+
+static void stretch_ahead(trm_dataset *d, const trm_column *c, const trm_stretch *p, int64_t first,
+                          int64_t n) {
+    int fd;
+    size_t row = trm_stored_row_bytes(c, p);
+    if ((p->layout != TRM_LAY_CONTIGUOUS && p->layout != TRM_LAY_CHUNKED) || fd_of(d, p->file, &fd) != TRM_OK)
+        return;
+    if (p->layout == TRM_LAY_CONTIGUOUS) {
+        (void)posix_fadvise(fd, (off_t)(p->offset + (uint64_t)first * row), (off_t)((size_t)n * row),
+                            POSIX_FADV_WILLNEED);
+        return;
+    }
+    int64_t across = chunks_across(p), end = ((first + n - 1) / p->chunk[0] + 1) * across;
+    for (int64_t i = first / p->chunk[0] * across; i < end; i++)
+        if (p->table[i].offset != TRM_NO_ADDRESS)
+            (void)posix_fadvise(fd, (off_t)p->table[i].offset, p->table[i].bytes, POSIX_FADV_WILLNEED);
+}
+
+void trm_column_ahead(trm_dataset *d, const trm_column *c, int64_t first, int64_t n) {
+    for (int i = part_of(c->start, c->n_parts, first); n > 0; i++) {
+        const trm_stretch *p = &c->part[i];
+        int64_t inside = first - c->start[i], take = trm_min64(n, p->rows - inside);
+        stretch_ahead(d, c, p, p->first + inside, take);
+        first += take;
+        n -= take;
+    }
 }
 
 /* ---- keeping columns ---- */

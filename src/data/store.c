@@ -2,9 +2,13 @@
  *
  * The caller asks for blocks in advance and gets them when it needs them; whoever has nothing else to do, a helper or the
  * caller itself, reads the next one that was asked for.  Each thread reads through a view of the data set that has a
- * reader of its own.  A block that a helper could not read is forgotten: the caller reads it again and meets the fault. */
+ * reader of its own.  A block that a helper could not read is forgotten: the caller reads it again and meets the fault.
+ *
+ * Where blocks come from a disk the kernel is told of those that were asked for, and so reads several at a time; where a
+ * block proves to be in memory already, that ends. */
 #include "lanes.h"
 #include <pthread.h>
+#include <sys/resource.h>
 
 typedef enum buffer_state { BUFFER_FREE, BUFFER_WANTED, BUFFER_BUSY, BUFFER_READY } buffer_state;
 
@@ -40,7 +44,7 @@ struct trm_store {
     list idle, wanted;
     pthread_mutex_t lock;
     pthread_cond_t to_helpers, to_caller;
-    bool stop;
+    bool stop, disk; /* disk: blocks come from there */
     int hands;
     hand *hand; /* the first is the caller's */
 };
@@ -72,6 +76,12 @@ static void unlink_buffer(trm_store *s, list *l, int i) {
 
 /* ---- reading one block ---- */
 
+/* What this thread had read from disks so far. */
+static long disk_reads(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_THREAD, &use) == 0 ? use.ru_inblock : 0;
+}
+
 /* In one piece where no sample is left out. */
 static trm_status read_block(trm_dataset *view, const trm_blocks *blocks, const buffer *b) {
     int64_t first, count, row, rows, n;
@@ -100,8 +110,11 @@ static trm_status fill(trm_store *s, hand *h, int i) {
     buffer *b = &s->at[i];
     b->state = BUFFER_BUSY;
     pthread_mutex_unlock(&s->lock);
+    long before = disk_reads();
     trm_status status = read_block(&h->view, s->blocks, b);
+    bool disk = disk_reads() > before;
     pthread_mutex_lock(&s->lock);
+    s->disk = s->disk || disk;
     b->state = BUFFER_READY;
     if (status != TRM_OK || b->dropped) give_back(s, i);
     pthread_cond_broadcast(&s->to_caller);
@@ -173,11 +186,24 @@ static trm_status take_buffer(trm_store *s, int64_t block, int64_t epoch, int *o
 
 /* ---- the caller's side ---- */
 
+/* Through the caller's own view; whether anything is to be read from a disk. */
+static bool tell_kernel(trm_store *s, int64_t block) {
+    trm_dataset *view = &s->hand[0].view;
+    int64_t first, count, row, rows, n;
+    long before = disk_reads();
+    trm_block_range(s->blocks, block, &first, &count);
+    for (int64_t at = 0; at < count; at += n) {
+        n = trm_sample_rows(view, first + at, count - at, &row, &rows);
+        trm_column_ahead(view, &view->x, row, rows);
+    }
+    return disk_reads() > before;
+}
+
 bool trm_store_want(trm_store *s, int64_t block, int64_t epoch) {
     int i;
     pthread_mutex_lock(&s->lock);
     int at = s->where[block];
-    bool there = at >= 0, room = s->used < s->room;
+    bool there = at >= 0, room = s->used < s->room, tell = false;
     if (there) {
         s->at[at].dropped = false;
         s->at[at].epoch = trm_max64(s->at[at].epoch, epoch);
@@ -185,7 +211,12 @@ bool trm_store_want(trm_store *s, int64_t block, int64_t epoch) {
         append(s, &s->wanted, i);
         pthread_cond_signal(&s->to_helpers);
         there = true;
+        tell = s->disk;
     }
+    pthread_mutex_unlock(&s->lock);
+    if (!tell || tell_kernel(s, block)) return there;
+    pthread_mutex_lock(&s->lock);
+    s->disk = false;
     pthread_mutex_unlock(&s->lock);
     return there;
 }
@@ -278,6 +309,7 @@ static trm_status open_hand(trm_store *s, hand *h) {
     h->view = *s->data;
     h->view.reader = NULL;
     h->view.budget = 0;
+    h->view.scattered = true;
     trm_status status = trm_reader_new(&h->view);
     if (status != TRM_OK) trm_reader_free(&h->view);
     return status;

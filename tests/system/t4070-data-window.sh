@@ -65,4 +65,13 @@ ok $? "another one in each epoch"
 
 on 0 train e.yaml --set data.cache_limit=1MiB --set data.cache=auto --set run.name=e
 has err 'data.shuffle: window' "what is slow in exact order says what is made for it"
+# More files than may be open at a time.
+mkdir shards
+for i in $(seq 100 179); do trireme data synth --kind images --samples 20 --seed "$i" --out "shards/$i.h5" >/dev/null; done
+sed 's/images.h5/"shards\/*.h5"/' w.yaml >window.yaml
+sed 's/images.h5/"shards\/*.h5"/' e.yaml >exact.yaml
+for how in window exact; do
+    (ulimit -n 64 && on 0 train $how.yaml --set run.name=$how && exit "$rc")
+    ok $? "80 files with 64 descriptors, $how"
+done
 done_testing
