@@ -11,7 +11,7 @@
  *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
  *   lanes.h    what `shuffle: window` needs besides
  *   view_*.c   samples that are no plain rows (view_impl.h)
- *   dump.c     samples as plain rows
+ *   dump.c     samples as plain rows                       advise.c   lines of a job for such files
  *   describe.c what is in a file                           synth.c    made-up data sets
  *   make_impl.h, import_*.c ...  other formats -> HDF5, data sets out of data sets
  *   picture.c  PNG and JPEG -> pixels, scaled and cropped
@@ -461,6 +461,11 @@ bool trm_is_class_map(const trm_shape *x, const trm_shape *y);
 trm_status trm_settle_map(trm_dataset *d, const trm_shape *y);
 /* The path of the first target or input that the spec names, or NULL. */
 const char *trm_spec_path(const trm_data_spec *spec, bool target);
+
+/* ---- advise.c --------------------------------------------------------------------------- */
+
+/* Job-file lines for samples that are put together; false where the file shows none. */
+bool trm_advise(trm_h5 *f, char *const *path, size_t n, trm_str *out);
 
 /* ---- check.c: the values ----------------------------------------------------------------- */
 

@@ -107,8 +107,20 @@ static void choose(trm_h5 *f, const entries *e, choice *input, choice *target) {
             *target = (choice){e->at[i].path, x};
 }
 
+/* What is more than rows of one data set has lines of its own. */
+static bool other_lines(trm_h5 *f, const entries *e, trm_str *out) {
+    size_t n = 0;
+    char **path = trm_alloc_array(e->n + 1, sizeof *path, "a list");
+    for (size_t i = 0; path && i < e->n; i++)
+        if (e->at[i].kind == TRM_H5_DATASET) path[n++] = e->at[i].path;
+    bool found = path && trm_advise(f, path, n, out);
+    trm_free(path);
+    return found;
+}
+
 static void job_lines(trm_h5 *f, const entries *e, trm_str *out) {
     choice input = {0}, target = {0};
+    if (other_lines(f, e, out)) return;
     choose(f, e, &input, &target);
     if (!input.name) return;
     const trm_h5_facts *x = &input.facts;

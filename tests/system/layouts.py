@@ -288,6 +288,7 @@ class Maker:
                              fletcher32=True)
             f["be"], f["bf16"] = x.astype(">f4"), (x.view("<u4") >> 16).astype("<u2")
             f["label"] = y.astype(">i4")
+            f["bf16"].attrs["dtype"] = "bfloat16"
         for name in ("half", "be", "bf16"):
             self.expect(name, x, y)
 

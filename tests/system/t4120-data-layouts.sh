@@ -69,6 +69,35 @@ on 2 train flow.yaml --quiet --dump-losses many --set data.shuffle=window --set 
 close_losses one many 1e-5
 ok $? "the same in window order"
 
+# ---- data info says how such a file is read ----
+
+told() { # FILE LINES-PATTERN...: the lines are there, and they read the file
+    local file=$1
+    shift
+    on 0 data info "$file"
+    for line; do has out "^  $line\$" "$file: info tells '$line'"; done
+    sed -n '/^data:/,$p' out >told.yaml
+    local loss=cross_entropy
+    grep -q 'target_type: float' told.yaml && loss=mse
+    grep -q 'target: ' told.yaml || return
+    printf 'model: {preset: mlp, hidden: [4]}\ntrain: {epochs: 1, batch: 4, loss: %s, ignore_index: 255}\n' $loss |
+        if [ $loss = mse ]; then sed 's/, ignore_index: 255//'; else cat; fi >>told.yaml
+    [ "$file" = speech.hdf ] && sed -i 's/model: .*/model: {layers: [linear: 7]}/' told.yaml
+    on 0 check told.yaml
+    is "$rc" 0 "$file: and so it is read" || cat err told.yaml
+}
+told fuel.h5 'input: features' 'train_split: train .*'
+told pictures.h5 'sample: bytes' 'decode: pictures' 'shape: \[3, 6, 7\]' 'target: targets'
+told cells.h5ad 'input: "csr:/X"' 'target: obs/label'
+told table.h5 'input: /table/table.values_block_0'
+told demos.hdf5 'groups: "/data/\*"' 'input: obs/eef' 'target: actions'
+told lbann.h5 'groups: "/RUN_ID/\*"' 'sample: group'
+told seeds.h5 'groups: "/\*"' 'input: data'
+told speech.hdf 'sample: ragged' 'lengths: seqLengths' 'target: targets/data/classes'
+told mri-0.h5 'complex: channels'
+told virtual.h5 'allow_virtual: true'
+told numbers.h5 'input_type: bfloat16'
+
 # ---- bad samples are left out here as well ----
 
 "$python" -c '
