@@ -3,8 +3,7 @@
  * The blocks are part of the order of `shuffle: window`, so they follow from what is stored and from nothing else. */
 #include "lanes.h"
 
-#define SMALL_BLOCK (256u << 10) /* bytes: chunks below are taken together */
-#define GOOD_BLOCK (256u << 10)  /* bytes of a block that is not given by chunks, or of small ones together */
+#define GOOD_BLOCK (256u << 10) /* bytes: chunks below are taken together, rows without chunks are cut so */
 
 /* ---- where the borders are ---- */
 
@@ -51,7 +50,7 @@ static void add_part(trm_blocks *b, const trm_dataset *d, int i) {
         return;
     }
     int64_t each = chunk;
-    if (chunk <= SMALL_BLOCK / row) each = chunk * trm_max64(GOOD_BLOCK / row / chunk, 1);
+    if (chunk <= GOOD_BLOCK / row) each = chunk * trm_max64(GOOD_BLOCK / row / chunk, 1);
     add(b, p->rows, chunk > 1 ? p->first % each : 0, each);
 }
 

@@ -27,7 +27,7 @@ typedef struct trm_blocks {
 
 /* n samples in blocks of `each`. */
 trm_status trm_blocks_even(int64_t samples, int64_t each, trm_blocks *out);
-/* Chunks as they are stored, small ones together; half a MiB of samples where there are none. */
+/* Chunks as they are stored, small ones together; a quarter of a MiB of samples where there are none. */
 trm_status trm_blocks_of(const trm_dataset *d, trm_blocks *out);
 void trm_blocks_free(trm_blocks *b);
 /* The samples of block i. */

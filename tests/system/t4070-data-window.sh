@@ -31,6 +31,10 @@ ok $? "once on the node"
 on 2 train w.yaml --set run.name=r --set data.cache=rank --dump-losses rank
 cmp -s node rank
 ok $? "and to the bit where each rank keeps its own"
+TRIREME_COMM=mpi on 2 train w.yaml --set run.name=m --set data.cache=node --dump-losses apart
+has err "'data' .* does not fit into the memory that ranks share" "where ranks share no memory one line says so"
+close_losses one apart 5e-5
+ok $? "and each rank keeps its own"
 
 cut_at() { # UPDATE: as if the run had been killed behind this update
     for d in runs/w/checkpoints/step-*; do

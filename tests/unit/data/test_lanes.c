@@ -148,7 +148,7 @@ static void lanes_end_together(void **state) {
 
 static void blocks_of_files(void **state) {
     (void)state;
-    /* 1000 rows of 24 + 8 bytes: chunks of 16 are small, half a MiB is all of it. */
+    /* 1000 rows of 24 + 8 bytes: chunks of 16 are small, a quarter of a MiB is all of it. */
     trm_dataset *d = support_open(support_set("blocks.h5", 1000, 16), TRM_CACHE_OFF);
     trm_blocks b;
     trm_data_window w;
