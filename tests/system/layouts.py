@@ -143,6 +143,8 @@ class Maker:
             f.write("CONDUIT_HDF5_INCLUSION\n2 7 1\n.\nlbann.h5 2 7 RUN_ID/000000003 RUN_ID/000000005\n")
         i = np.array([k for k in range(9) if k not in (3, 5)], "f8")
         self.expect("lbann", np.stack([i, 2 * i], 1), .5 * i)
+        i = np.array([3., 5.])
+        self.expect("more-inclusion", np.stack([i, 2 * i], 1), .5 * i)
         x, y, at = [], [], 0
         with self.new("demos.hdf5") as f:
             for k, n in enumerate((7, 5)):
@@ -238,6 +240,11 @@ class Maker:
             x += list(wide)
             y += list(r)
         self.expect("mri", np.array(x), np.array(y))
+        x, y = np.array(x), np.array(y)
+        mask = np.ones((10, 1, 8, 7))
+        mask[:4, 0, :, 6] = 0
+        self.expect("more-mask", np.concatenate([x, mask], 1), y)
+        self.expect("more-magnitude", np.hypot(x[:, 0].astype("f4"), x[:, 1].astype("f4")), y)
         with self.new("bert.hdf5") as f:
             parts = {}
             for i, (k, w) in enumerate((("input_ids", 16), ("input_mask", 16), ("segment_ids", 16),
@@ -267,6 +274,16 @@ class Maker:
             x[i, :n, :4], x[i, :n, 4], y[i, :n] = rows[at:at + n], 1, labels[at:at + n]
             at += n
         self.expect("speech", x, y)
+        self.expect("more-cut", np.pad(x[:, :, :4], ((0, 0), (0, 3), (0, 0))), np.pad(y, ((0, 0), (0, 3)), constant_values=255))
+        with self.new("variable.h5") as f:
+            d = f.create_dataset("data", (3,), dtype=h5py.vlen_dtype("f4"))
+            for i, n in enumerate(lengths):
+                d[i] = rows[:n, 0]
+            f["label"] = classes(3, 2)
+        x = np.zeros((3, 5))
+        for i, n in enumerate(lengths):
+            x[i, :n] = rows[:n, 0]
+        self.expect("more-vlen", x, classes(3, 2))
 
     def other_bytes(self):
         a, la = numbers(8, (4,)), classes(8)

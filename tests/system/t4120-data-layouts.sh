@@ -18,19 +18,31 @@ fi
 "$python" "$layouts" snippets "$top/docs/data.md" . >names
 ok $? "the snippets of docs/data.md"
 is "$(sort names | uniq -d)" "" "each has a name of its own"
-is "$(sort names | tr '\n' ' ')" "$(cd expect && find . -name '*.npz' -printf '%f\n' | sed 's/\.npz$//' | sort | tr '\n' ' ')" \
+is "$(sort names | tr '\n' ' ')" "$(cd expect && find . -name '*.npz' -printf '%f\n' | grep -v '^more-' | sed 's/\.npz$//' | sort | tr '\n' ' ')" \
     "there is a snippet for each layout"
+
+# Forms of them that the page only speaks of.
+more() { # NAME LIKE SED-SCRIPT
+    sed "$3" "$2.yaml" >"$1.yaml"
+    echo "$1" >>names
+}
+more more-mask mri 's/pad: max/pad: max\n  mask: true/'
+more more-magnitude mri 's/complex: channels/complex: magnitude/'
+more more-inclusion lbann 's/lbann.lst/lbann-in.lst/'
+more more-cut speech 's/pad: max, mask: true/pad: 8/'
+echo 'data: {train: variable.h5, sample: bytes, pad: max}' >more-vlen.yaml
+echo more-vlen >>names
 
 # What learns from it; the snippet says only what the data is.
 model_of() { # NAME
     case $1 in
     climate) echo 'model: {layers: [conv2d: {out: 3, kernel: 1}]}' ;;
-    speech) echo 'model: {layers: [linear: 7]}' ;;
+    speech | more-cut) echo 'model: {layers: [linear: 7]}' ;;
     *) echo 'model: {preset: mlp, hidden: [4]}' ;;
     esac
     local loss=cross_entropy more=
     grep -q 'target_type: float' "$1.yaml" && loss=mse
-    [ "$1" = speech ] && more=', ignore_index: 255'
+    [[ $1 == speech || $1 == more-cut ]] && more=', ignore_index: 255'
     echo "train: {epochs: 2, batch: 4, loss: $loss$more, optimizer: {type: sgd, lr: 1e-6}, valid_every: never}"
     echo "balance: off"
     echo "device: {threads: 1}"
