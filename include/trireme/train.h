@@ -188,7 +188,7 @@ TRM_API trm_status trm_run_train(const trm_job *j, trm_comm *c, const trm_run_op
 /* Evaluates weights (checkpoint, safetensors) on the valid files (or on `files`). Collective. */
 TRM_API trm_status trm_run_eval(const trm_job *j, trm_comm *c, const char *weights, const trm_run_options *o);
 /* Inference over a data set, in the order of its rows, to an HDF5 file: `output` float32 (N, output shape) and, where the loss is
- * cross-entropy, `label` int64, the index of the largest of the last dimension. */
+ * cross-entropy, `label` int64, the index of the largest of the channels where they come first, else of the last dimension. */
 typedef struct trm_predict_spec {
     const char *weights;            /* checkpoint, safetensors or HDF5 */
     const char *const *input;       /* files; n_input 0: data.valid */

@@ -217,7 +217,8 @@ static trm_status settle_row(trm_dataset *d, const trm_data_spec *spec, const ch
 /* One class for each step of a sequence, or for each position in space. */
 bool trm_is_class_map(const trm_shape *x, const trm_shape *y) {
     int from = y->rank > 1 && y->dim[0] == 1 ? 1 : 0;
-    if (x->rank == 2) return y->rank - from == 1 && y->dim[from] == x->dim[0];
+    /* (T,F), or (C,L). */
+    if (x->rank == 2) return y->rank - from == 1 && (y->dim[from] == x->dim[0] || y->dim[from] == x->dim[1]);
     if (x->rank < 3 || y->rank - from != x->rank - 1) return false;
     for (int i = 1; i < x->rank; i++)
         if (y->dim[from + i - 1] != x->dim[i]) return false;

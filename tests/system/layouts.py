@@ -284,6 +284,10 @@ class Maker:
         for i, n in enumerate(lengths):
             x[i, :n] = rows[:n, 0]
         self.expect("more-vlen", x, classes(3, 2))
+        x, y = numbers(6, (3, 8)), (np.arange(48) % 5).reshape(6, 8)
+        with self.new("signal.h5") as f:
+            f["data"], f["label"] = x, y
+        self.expect("more-signal", x, y)
 
     def other_bytes(self):
         a, la = numbers(8, (4,)), classes(8)

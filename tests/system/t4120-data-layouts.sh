@@ -32,10 +32,13 @@ more more-inclusion lbann 's/lbann.lst/lbann-in.lst/'
 more more-cut speech 's/pad: max, mask: true/pad: 8/'
 echo 'data: {train: variable.h5, sample: bytes, pad: max}' >more-vlen.yaml
 echo more-vlen >>names
+echo 'data: {train: signal.h5}' >more-signal.yaml
+echo more-signal >>names
 
 # What learns from it; the snippet says only what the data is.
 model_of() { # NAME
     case $1 in
+    more-signal) echo 'model: {layers: [conv1d: {out: 5, kernel: 1}]}' ;;
     climate) echo 'model: {layers: [conv2d: {out: 3, kernel: 1}]}' ;;
     speech | more-cut) echo 'model: {layers: [linear: 7]}' ;;
     *) echo 'model: {preset: mlp, hidden: [4]}' ;;
@@ -137,6 +140,13 @@ import h5py, sys
 f = h5py.File("maps.h5"); o, l = f["output"][:], f["label"][:]
 sys.exit(not (o.shape == (5, 3, 6, 9) and l.shape == (5, 6, 9) and (o.argmax(1) == l).all()))'
 ok $? "one class for each pixel"
+
+on 0 predict more-signal.yaml --weights runs/more-signal --input signal.h5 --out lines.h5
+"$python" -c '
+import h5py, sys
+f = h5py.File("lines.h5"); o, l = f["output"][:], f["label"][:]
+sys.exit(not (o.shape == (6, 5, 8) and l.shape == (6, 8) and (o.argmax(1) == l).all()))'
+ok $? "one class for each place of a signal"
 
 # ---- faults are sentences ----
 
