@@ -57,6 +57,7 @@ typedef struct trm_layer_attr {
     double out_std;                 /* attention: `std` of its output projection; 0 = std */
     bool affine;                    /* group_norm: weight and bias per channel */
     trm_shape shape;                /* reshape */
+    int64_t first;                  /* slice: first channel; `out` of them */
     int n_in;                       /* concat: values that it reads; set by who adds the layer */
     const char *tie;                /* name of the layer whose weight this one uses; NULL = own */
 } trm_layer_attr;

@@ -224,6 +224,7 @@ static const char *const kind_names[TRM_NODE_KIND_COUNT] = {
     "attention",
     "add",
     "concat",
+    "slice",
     "sum_stats",
     "sum_gradients",
     "sum_tail",

@@ -9,7 +9,7 @@ extern const trm_layer_type trm_layer_linear, trm_layer_conv1d, trm_layer_conv2d
     trm_layer_batch_norm, trm_layer_layer_norm, trm_layer_relu, trm_layer_gelu, trm_layer_tanh,
     trm_layer_sigmoid, trm_layer_dropout, trm_layer_flatten, trm_layer_embedding,
     trm_layer_positional_embedding, trm_layer_attention, trm_layer_add, trm_layer_silu, trm_layer_softmax,
-    trm_layer_group_norm, trm_layer_reshape, trm_layer_transpose, trm_layer_concat;
+    trm_layer_group_norm, trm_layer_reshape, trm_layer_transpose, trm_layer_concat, trm_layer_slice;
 
 static const trm_layer_type *const types[] = {
     &trm_layer_linear,
@@ -42,6 +42,7 @@ static const trm_layer_type *const types[] = {
     &trm_layer_attention,
     &trm_layer_add,
     &trm_layer_concat,
+    &trm_layer_slice,
     NULL,
 };
 

@@ -386,6 +386,20 @@ static trm_status lower_concat(lower *l, int node) {
     return TRM_OK;
 }
 
+/* What concat does backward: channels of the whole become those of the part. */
+static trm_status lower_slice(lower *l, int node) {
+    const trm_node *n = &l->g->nodes[node];
+    trm_op_desc d = desc_of(l, node, TRM_OP_CONCAT_BWD);
+    trm_lowered *o;
+    d.in = n->desc.out;
+    d.out = l->g->nodes[n->in[0]].desc.out;
+    EMIT(new_value_region(l, node, &l->v[node].y));
+    EMIT(emit(l, TRM_PHASE_FORWARD, node, &d, &o));
+    use(l, o, TRM_ARG_DY, input_value(l, node, 0)->y);
+    use(l, o, TRM_ARG_DX, l->v[node].y);
+    return TRM_OK;
+}
+
 static trm_status lower_node_forward(lower *l, int node) {
     const trm_node *n = &l->g->nodes[node];
     if (n->kind == TRM_NODE_INPUT || n->kind == TRM_NODE_SUM_GRADS || n->kind == TRM_NODE_SUM_TAIL)
@@ -394,6 +408,7 @@ static trm_status lower_node_forward(lower *l, int node) {
     if (n->kind == TRM_NODE_SUM_STATS) return lower_sum_stats(l, node);
     if (l->f[node].rep != node) return TRM_OK;
     if (n->kind == TRM_NODE_CONCAT) return lower_concat(l, node);
+    if (n->kind == TRM_NODE_SLICE) return lower_slice(l, node);
     return lower_forward(l, node);
 }
 

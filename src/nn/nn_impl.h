@@ -26,6 +26,7 @@ typedef enum trm_node_kind {
     TRM_NODE_ATTENTION,
     TRM_NODE_ADD,
     TRM_NODE_CONCAT,
+    TRM_NODE_SLICE,                 /* of the input: it has no backward */
     /* communication: put in by rewrites only */
     TRM_NODE_SUM_STATS,             /* sums a batch-norm statistic (and, backward, its gradient sums) over a group */
     TRM_NODE_SUM_GRADS,             /* sums the gradients of [begin, end) over a group */

@@ -38,6 +38,7 @@ echo more-signal >>names
 # What learns from it; the snippet says only what the data is.
 model_of() { # NAME
     case $1 in
+    bert) echo 'model: {layers: [slice: {count: 16, name: ids, from: input}, slice: {first: 16, count: 16, name: parts, from: input}, linear: {out: 8, from: ids, name: a}, linear: {out: 8, from: parts, name: b}, concat: {from: [a, b]}, linear: 9]}' ;;
     more-signal) echo 'model: {layers: [conv1d: {out: 5, kernel: 1}]}' ;;
     climate) echo 'model: {layers: [conv2d: {out: 3, kernel: 1}]}' ;;
     speech | more-cut) echo 'model: {layers: [linear: 7]}' ;;
@@ -113,6 +114,21 @@ told mri-0.h5 'complex: channels'
 told virtual.h5 'allow_virtual: true'
 told numbers.h5 'input_type: bfloat16'
 
+# ---- a slice of joined inputs is the input that it was ----
+
+for part in 0:input_ids 32:input_mask; do
+    on 0 train bert.yaml --quiet --dump-losses one --set "model.layers=[slice: {first: ${part%:*}, count: 16}, linear: 9]"
+    is "$rc" 0 "slice: ${part#*:} trains"
+    rm many
+    on 0 train bert.yaml --quiet --dump-losses many --set "data.input=/${part#*:}" --set 'model.layers=[linear: 9]'
+    close_losses one many 0
+    ok $? "slice: the part ${part#*:}"
+    rm many
+    on 2 train bert.yaml --quiet --dump-losses many --set "model.layers=[slice: {first: ${part%:*}, count: 16}, linear: 9]"
+    close_losses one many 1e-5
+    ok $? "slice: on two ranks"
+done
+
 # ---- bad samples are left out here as well ----
 
 "$python" -c '
@@ -170,6 +186,8 @@ sed "s/, ignore_index: 255//" speech.yaml >counted.yaml
 refused "padding without a class for it" "a class that does not count" counted
 refused "tiles that do not fit" 'no multiple of the tiles \(3,4,4\)' cosmo --set 'data.tile=[3,4,4]'
 refused "files of strangers" 'data.untrusted is for rows of one data set' jets --set data.untrusted=true
+refused "a slice outside" "slice takes 17 channels from channel 32 on, its input has shape .48." bert \
+    --set 'model.layers=[slice: {first: 32, count: 17}, linear: 9]'
 refused "no such split" "no split 'tst' of 'features'; its splits are: train, test" fuel --set data.valid_split=tst
 refused "no such group" "no group fits '/dta/\*'" demos --set 'data.groups=/dta/*'
 on 0 check pictures.yaml --set 'data.shape=[1, 3, 3]'
