@@ -609,8 +609,8 @@ int64_t trm_dataset_step(const trm_dataset *d) {
 
 /* ---- copying ---- */
 
-#define AHEAD 2   /* pieces that are fetched before they are copied */
-#define FETCH 512 /* bytes of them; the machine finds out about the rest */
+#define AHEAD 2    /* pieces that are fetched before they are copied */
+#define FETCH 4096 /* bytes of them; the machine finds out about the rest */
 
 static void fetch(const unsigned char *p, size_t bytes) {
     for (size_t at = 0; at < bytes && at < FETCH; at += 64) __builtin_prefetch(p + at);
