@@ -32,6 +32,8 @@ typedef struct cli_call {
     void *set;                      /* the verb's struct of settings */
     char **arg;                     /* arguments without options */
     int args;
+    char **word;                    /* all that stands behind the verb's name */
+    int words;
 } cli_call;
 
 typedef struct cli_verb {

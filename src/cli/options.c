@@ -214,7 +214,7 @@ static void show_help(const cli_verb *v) {
 }
 
 trm_status cli_verb_run(const cli_verb *v, int argc, char **argv) {
-    cli_call call = {0};
+    cli_call call = {.word = argv, .words = argc};
     parser p = {.verb = v, .argc = argc, .argv = argv, .call = &call};
     trm_status status = make_room(&p);
     if (status == TRM_OK) status = parse_words(&p);

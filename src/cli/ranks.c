@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <trireme/launch.h>
 
 #include "job_file.h"
@@ -44,6 +45,50 @@ trm_run_options ranks_options(trm_comm *c) {
     return (trm_run_options){.print = print, .folder = folder, .alone = alone, .print_ctx = c};
 }
 
+/* ---- the same words everywhere ---- */
+
+/* A rank may have threads of its own. */
+static bool is_local(const char *setting) {
+    return strncmp(setting, "device.", 7) == 0 || strncmp(setting, "device=", 7) == 0;
+}
+
+/* The words of a call, each with a 0 behind it, but for what a rank may choose. */
+static void join_words(const cli_call *call, trm_str *out) {
+    for (int i = 0; i < call->words; i++) {
+        const char *w = call->word[i];
+        if (strcmp(w, "--set") == 0 && i + 1 < call->words && is_local(call->word[i + 1]))
+            i++;
+        else if (strncmp(w, "--set=", 6) != 0 || !is_local(w + 6))
+            trm_str_addn(out, w, strlen(w) + 1);
+    }
+}
+
+static trm_status compare_words(const trm_comm *c, const trm_str *mine, const char *first, size_t n) {
+    const char *a = trm_str_get(mine), *b = first;
+    if (mine->len == n && memcmp(a, b, n) == 0) return TRM_OK;
+    while (a < mine->p + mine->len && b < first + n && strcmp(a, b) == 0)
+        a += strlen(a) + 1, b += strlen(b) + 1;
+    trm_status s = trm_fail(TRM_USAGE, "rank %d was started with '%.200s' where rank 0 has '%.200s'",
+                            trm_comm_rank(c), a < mine->p + mine->len ? a : "", b < first + n ? b : "");
+    trm_hint("all ranks take the same words; only settings of `device` may differ");
+    return s;
+}
+
+/* Ranks that were told different things would wait for each other, or compute something that nobody asked for. Collective. */
+static trm_status same_words(trm_comm *c, const cli_call *call) {
+    trm_str mine = {0};
+    void *first = NULL;
+    join_words(call, &mine);
+    size_t n = mine.len;
+    trm_status status = trm_comm_agree(c, mine.failed ? TRM_MEMORY : TRM_OK);
+    if (trm_comm_rank(c) == 0) first = mine.p;
+    if (status == TRM_OK) status = trm_comm_bcast_block(c, &first, &n, 0);
+    if (status == TRM_OK) status = trm_comm_agree(c, compare_words(c, &mine, first, n));
+    if (trm_comm_rank(c) != 0) trm_free(first);
+    trm_str_free(&mine);
+    return status;
+}
+
 static trm_status with_job(trm_comm *c, const cli_call *call, const char *path, const cli_list *set,
                            trm_status (*work)(trm_comm *c, const trm_job *job, const cli_call *call)) {
     trm_job *job = NULL;
@@ -59,7 +104,8 @@ trm_status ranks_run(const cli_call *call, const char *job, const cli_list *set,
     TRM_TRY(job_precheck(job, set));
     TRM_TRY(trm_launch_begin(&c));
     if (trm_comm_rank(c) == 0) ui_begin(quiet);
-    trm_status status = with_job(c, call, job, set, work);
+    trm_status status = same_words(c, call);
+    if (status == TRM_OK) status = with_job(c, call, job, set, work);
     trm_launch_end(c);
     return status;
 }

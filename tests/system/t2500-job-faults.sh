@@ -63,6 +63,27 @@ for n in 1 2 3; do
     done
 done
 
+# Ranks that are told different things do not begin.
+printf '%s\n' "${good/a.h5/digits.h5}" >same.yaml
+two() { # WORDS OF RANK 0 -- WORDS OF RANK 1
+    local first=() 
+    while [ "$1" != -- ]; do first+=("$1"); shift; done
+    shift
+    timeout -k 5 60 mpirun --oversubscribe -n 1 "$TRIREME" train same.yaml "${first[@]}" : -n 1 "$TRIREME" train same.yaml "$@" >out 2>err
+}
+differ() { # WORDS -- WORDS
+    two "$@"
+    is $? 2 "refused: $*"
+    is "$(grep -c '^trireme: .*rank 1 was started with' err)" 1 "and says which word"
+}
+differ --set balance.mode=dynamic -- --set balance.mode=off
+differ --set train.batch=16 -- --set train.batch=32
+differ --set train.batch=16 --
+differ -- --resume
+differ --set=train.batch=16 -- --quiet
+two --set device.threads=1 --quiet -- --quiet --set=device.threads=2
+is $? 0 "threads of its own a rank may have"
+
 # A job file of another folder finds the data beside it.
 mkdir sub && mv digits.h5 sub && printf '%s\n' "${good/a.h5/digits.h5}" >sub/job.yaml
 "$TRIREME" check sub/job.yaml >out 2>err
