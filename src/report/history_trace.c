@@ -1,6 +1,7 @@
 /* history_trace: how fast ranks were, from a table of times. */
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "report_impl.h"
 
@@ -8,6 +9,7 @@
 #define MOST_FIELDS 4096
 #define FIELD_BYTES 64
 #define UNITS_OF_A_RANK 64
+#define MOST_TIME 1e15 /* sums of them stay far from the end of doubles */
 
 /* One line, cut into fields. */
 typedef struct row {
@@ -75,7 +77,10 @@ static trm_status cut_line(reader *r, const char *line, size_t n) {
 /* "" where it is too long for a number or a name that is looked for. */
 static const char *field(const row *w, int i, char buf[FIELD_BYTES]) {
     size_t n = w->len[i] < FIELD_BYTES ? w->len[i] : 0;
-    memcpy(buf, w->at[i], n);
+    const char *at = w->at[i];
+    while (n > 0 && (at[0] == ' ' || at[0] == '\t')) at++, n--;
+    while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t')) n--;
+    memcpy(buf, at, n);
     buf[n] = '\0';
     return buf;
 }
@@ -83,7 +88,9 @@ static const char *field(const row *w, int i, char buf[FIELD_BYTES]) {
 static trm_status read_time(const reader *r, int i, double *out) {
     char buf[FIELD_BYTES];
     bool read = trm_parse_double(field(&r->row, i, buf), out);
-    return read && isfinite(*out) && *out > 0 ? TRM_OK : refuse(r, "a time is no number above 0");
+    if (read && *out > 0 && *out <= MOST_TIME) return TRM_OK;
+    return trm_fail(TRM_DATA, "%s:%lld: column %d is '%s'; a time is a number above 0, at most %g", r->path,
+                    (long long)r->line, i + 1, buf, MOST_TIME);
 }
 
 static trm_status read_whole(const reader *r, int i, int64_t *out) {
@@ -117,13 +124,13 @@ static trm_status add_wide(reader *r, int64_t units, double *time) {
     return add_step(r, r->h->n + 1, time);
 }
 
-/* A first line that is not all numbers names the columns. */
+/* A first line without any number names the columns. */
 static bool is_head(const row *w) {
     char buf[FIELD_BYTES];
     double v;
     for (int i = 0; i < w->n; i++)
-        if (!trm_parse_double(field(w, i, buf), &v)) return true;
-    return false;
+        if (trm_parse_double(field(w, i, buf), &v)) return false;
+    return true;
 }
 
 /* ---- one line a rank and step ---- */
@@ -131,13 +138,23 @@ static bool is_head(const row *w) {
 static int column(const row *w, const char *name) {
     char buf[FIELD_BYTES];
     for (int i = 0; i < w->n; i++)
-        if (!strcmp(field(w, i, buf), name)) return i;
+        if (!strcasecmp(field(w, i, buf), name)) return i;
     return -1;
 }
 
-static bool is_long(const row *w, columns *c) {
+/* Sets `tall` where the columns have the names of a long table, and then needs all of them. */
+static trm_status find_columns(const reader *r, columns *c, bool *tall) {
+    const row *w = &r->row;
     *c = (columns){column(w, "worker"), column(w, "time"), column(w, "batch_time_norm")};
-    return c->worker >= 0 && c->step >= 0 && c->time >= 0;
+    *tall = c->worker >= 0 || c->step >= 0 || c->time >= 0;
+    if (!*tall || (c->worker >= 0 && c->step >= 0 && c->time >= 0)) return TRM_OK;
+    trm_status s = trm_fail(TRM_DATA, "%s:%lld: no column is named %s", r->path, (long long)r->line,
+                            c->worker < 0 ? "worker"
+                            : c->step < 0 ? "time"
+                                          : "batch_time_norm");
+    trm_hint("a line a rank and step needs worker, time (the step) and batch_time_norm; a line a step needs "
+             "none of them");
+    return s;
 }
 
 static trm_status add_long(reader *r, const columns *c) {
@@ -211,7 +228,7 @@ static trm_status read_lines(reader *r, int64_t units, double *time) {
     for (bool first = true; next_line(r, &line, &n); first = false) {
         TRM_TRY(cut_line(r, line, n));
         if (first && is_head(&r->row))
-            tall = is_long(&r->row, &c);
+            TRM_TRY(find_columns(r, &c, &tall));
         else
             TRM_TRY(tall ? add_long(r, &c) : add_wide(r, units, time));
     }
@@ -231,7 +248,9 @@ static trm_status read_text(const char *path, const char *text, size_t n, int64_
     double time[MOST_FIELDS];
     reader *r = trm_alloc(sizeof *r, "a trace");
     if (!r) return TRM_MEMORY;
-    *r = (reader){.path = path, .text = text, .bytes = n, .h = h};
+    /* What Windows puts in front of UTF-8. */
+    const size_t mark = n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    *r = (reader){.path = path, .text = text, .bytes = n, .at = mark, .h = h};
     trm_status status = read_lines(r, units, time);
     if (status == TRM_OK) status = check(r);
     trm_free(r->entry);

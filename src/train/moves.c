@@ -50,7 +50,9 @@ static trm_status add_move(reader *r, int64_t first, const json_t *shares) {
         sum += counts[i];
     }
     if (sum < 1) return refuse(r, "the shares are all 0");
-    m->first[m->n++] = first;
+    /* A run that is resumed names the shares that it goes on with: no move. */
+    if (m->n == 0 || memcmp(counts - m->ranks, counts, (size_t)m->ranks * sizeof *counts) != 0)
+        m->first[m->n++] = first;
     return TRM_OK;
 }
 

@@ -112,6 +112,18 @@ last=$(grep '"kind":"balance"' runs/part/metrics.jsonl | tail -n 1 | grep -o '"s
 grep '"kind":"run"' runs/part/metrics.jsonl | tail -n 1 | grep -qF "$last"
 ok $? "and goes on with the shares that the run had"
 
+# A run that was resumed right behind a move names the shares that it has: that is no move.
+mkdir resumed
+{
+    head -n 2 mlp-moves3/metrics.jsonl
+    sed -n 2p mlp-moves3/metrics.jsonl | sed -E 's/.*"shares":(.*)\}/{"kind":"run","update":5,"ranks":3,"batch":16,"micro_batches":1,"shares":\1}/'
+    tail -n +3 mlp-moves3/metrics.jsonl
+} >resumed/metrics.jsonl
+on 3 train mlp.yaml --set run.name=resumed --set balance='{mode: replay, from: resumed}' --dump-losses l
+is "$rc" 0 "replays a run that was resumed right behind a move"
+cmp -s whole l
+ok $? "equal to the bit"
+
 # Probed shares.
 on 2 train mlp.yaml --set run.name=probed --set balance.mode=static --set balance.weights=probe --set train.epochs=1
 is "$rc" 0 "probes"

@@ -120,6 +120,23 @@ head -c 100000 /dev/urandom >rubbish.csv
 fails 'rubbish.csv' "rubbish as a trace" --trace rubbish.csv
 printf '1,2\n3\n' >short.csv
 fails 'short.csv:2: 1 columns, before 2' "a trace with a gap" --trace short.csv
+printf 'time,batch_time_norm\n1,2\n2,3\n' >columns.csv
+fails 'columns.csv:1: no column is named worker' "a long table without workers" --trace columns.csv
+printf 'Worker, Time, batch_time\n0,1,2\n1,1,3\n' >columns.csv
+fails 'no column is named batch_time_norm' "a long table without times" --trace columns.csv
+printf 'nan,1\n2,3\n' >value.csv
+fails "value.csv:1: column 1 is 'nan'; a time is a number above 0" "a first line with one odd value" --trace value.csv
+printf '1,2\n1e308,1e308\n' >value.csv
+fails "value.csv:2: column 1 is '1e308'" "times without end" --trace value.csv
+{
+    printf '\357\273\277'
+    cat wide.csv
+} >mark.csv
+on 0 balance --trace mark.csv --units 8 --every 10
+has out '^equal shares +840 ' "a mark of UTF-8 loses no step"
+sed '1s/worker/ Worker/; 1s/time/ TIME /' long.csv >names.csv
+on 0 balance --trace names.csv --units 8 --every 10
+has out '^this policy +810 ' "names of columns in any letters, with spaces"
 
 on 0 balance --help
 has out '^usage: trireme balance \[RUN\] \[options\]' "help"
