@@ -348,9 +348,21 @@ def snippets(page, folder):
         print(name)
 
 
+def same(a, b):
+    """Two files of predictions agree to rounding, row for row."""
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        if list(f) != list(g) or not len(f["output"]):
+            sys.exit(f"# {list(f)} and {list(g)}")
+        far = np.abs(f["output"][:] - g["output"][:]).max() / max(np.abs(f["output"][:]).max(), 1e-30)
+        if not far <= 1e-5:
+            sys.exit(f"# outputs differ by {far}")
+
+
 if sys.argv[1] == "make":
     Maker(sys.argv[2]).all()
 elif sys.argv[1] == "compare":
     compare(sys.argv[2], sys.argv[3])
+elif sys.argv[1] == "same":
+    same(sys.argv[2], sys.argv[3])
 else:
     snippets(sys.argv[2], sys.argv[3])

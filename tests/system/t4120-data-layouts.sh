@@ -70,14 +70,27 @@ while read -r name; do
     [ "$rc" = 0 ] || sed 's/^/# /' err
 done <names
 
-for name in pcam climate molecules flow speech cells; do
-    on 0 train "$name.yaml" --quiet --dump-losses one
+# shellcheck disable=SC2013 # names are single words
+for name in $(cat names); do
+    on 0 train "$name.yaml" --quiet --dump-losses one --set run.name="of-$name"
+    weights=$(echo "runs/of-$name/checkpoints/"step-* | awk '{ print $NF }')
+    valid=()
+    grep -q 'valid: ' "$name.yaml" ||
+        valid=(--set "data.valid=$(sed -nE 's/.*train: ("[^"]*"|[^ ,}]*).*/\1/p' "$name.yaml" | head -n 1)")
+    on 0 predict "$name.yaml" --weights "$weights" --out one.h5 --force --set data.cache=off "${valid[@]}"
+    is "$rc" 0 "$name: predicts"
+    [ "$rc" = 0 ] || sed 's/^/# /' err
     for n in 2 3; do
         on $n train "$name.yaml" --quiet --dump-losses many --set data.cache=off
         is "$rc" 0 "$name: trains on $n ranks"
         close_losses one many 1e-5
         ok $? "$name: the same losses on $n ranks"
     done
+    on 3 predict "$name.yaml" --weights "$weights" --out many.h5 --force "${valid[@]}"
+    is "$rc" 0 "$name: predicts on 3 ranks"
+    [ "$rc" = 0 ] || sed 's/^/# /' err
+    "$python" "$layouts" same one.h5 many.h5
+    ok $? "$name: the same predictions"
 done
 
 on 0 train flow.yaml --quiet --dump-losses one --set data.shuffle=window
