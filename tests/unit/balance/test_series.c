@@ -41,9 +41,9 @@ static void none_without_values(void **state) {
 static void last_and_ema(void **state) {
     (void)state;
     assert_next(WITH(5, 1, 2), TRM_PREDICT_LAST, 2);
-    assert_next(WITH(4, 2), TRM_PREDICT_EMA, 3);
-    assert_next(WITH(4, 2, 7), TRM_PREDICT_EMA, 5);
-    assert_next(WITH(8, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5), TRM_PREDICT_EMA, 0.5 + 7.5 / 128);
+    assert_next(WITH(4, 2), TRM_PREDICT_EMA, 2.7); /* the newest counts 0.65 */
+    assert_next(WITH(4, 2, 7), TRM_PREDICT_EMA, 0.35 * 2.7 + 0.65 * 7);
+    assert_next(WITH(8, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5), TRM_PREDICT_EMA, 0.5 + 7.5 * pow(0.35, 7));
 }
 
 static void median_of_five(void **state) {

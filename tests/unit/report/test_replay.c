@@ -275,9 +275,9 @@ static void refuses_bad_traces(void **state) {
     assert_fault(trace("a,b\n", 0, &h), TRM_DATA, "no step");
     assert_fault(trace("1\n2\n", 0, &h), TRM_DATA, "one worker");
     assert_fault(trace("1,2\n1\n", 0, &h), TRM_DATA, ":2: 1 columns, before 2");
-    assert_fault(trace("1,2\n1,0\n", 0, &h), TRM_DATA, ":2: a time is no number above 0");
-    assert_fault(trace("1,2\n1,inf\n", 0, &h), TRM_DATA, "a time is no number above 0");
-    assert_fault(trace("1,2\n1,x\n", 0, &h), TRM_DATA, "a time is no number above 0");
+    assert_fault(trace("1,2\n1,0\n", 0, &h), TRM_DATA, ":2: column 2 is '0'; a time is a number above 0");
+    assert_fault(trace("1,2\n1,inf\n", 0, &h), TRM_DATA, "a time is a number above 0");
+    assert_fault(trace("1,2\n1,x\n", 0, &h), TRM_DATA, "a time is a number above 0");
     assert_fault(trace("worker,time,batch_time_norm\n0,1\n", 0, &h), TRM_DATA, "too few columns");
     assert_fault(trace("worker,time,batch_time_norm\n-1,1,3\n", 0, &h), TRM_DATA, "no whole number");
     assert_fault(trace("worker,time,batch_time_norm\n9999999,1,3\n", 0, &h), TRM_DATA, "beyond 4095");
