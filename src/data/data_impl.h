@@ -1,7 +1,7 @@
 /* data_impl: what the files of this room share.
  *
- *   files.c    names, patterns and lists -> paths          h5.c      calls HDF5: facts, bytes, writing
- *   h5_where.c the places of chunks
+ *   files.c    names, patterns and lists -> paths          h5*.c     call HDF5: h5_facts.c, h5_rows.c, h5_box.c,
+ *                                                                    h5_group.c, h5_where.c (of chunks), h5_write.c
  *   probe.c    a path before HDF5 sees it                  judge.c   facts -> the sentence that says why not
  *   layout.c   facts -> how ranks read without HDF5        h5_file.c files of our own, written with proof
  *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules

@@ -161,8 +161,8 @@ static hid_t pair_type(hid_t number) {
 /* What one number of the element becomes in memory. */
 static hid_t base_type(hid_t element, trm_dtype type, trm_box_form form) {
     if (form == TRM_BOX_RAW16)
-        return H5Tget_class(element) == H5T_OPAQUE ? H5Tcopy(element) : trm_h5_memory_type(TRM_U16);
-    hid_t number = trm_h5_memory_type(type);
+        return H5Tget_class(element) == H5T_OPAQUE ? H5Tcopy(element) : trm_h5_own_type(TRM_U16, false);
+    hid_t number = trm_h5_own_type(type, false);
     if (form == TRM_BOX_NUMBERS || number < 0) return number;
     hid_t pair = pair_type(number);
     H5Tclose(number);
@@ -269,7 +269,7 @@ trm_status trm_h5_vlen_row(trm_h5 *f, const char *set, int64_t row, trm_dtype ty
     trm_h5_enter();
     trm_status s = trm_h5_use(f, set, &id);
     if (s != TRM_OK) return trm_h5_leave(s);
-    hid_t number = trm_h5_memory_type(type), to = H5Tvlen_create(number);
+    hid_t number = trm_h5_own_type(type, false), to = H5Tvlen_create(number);
     bool read = to >= 0 && box_spaces(id, &row, &one, &file, &memory) &&
                 H5Dread(id, to, memory, file, H5P_DEFAULT, &v) >= 0;
     s = read ? take_sequence(f, set, &v, type, buf, cap, n) : trm_h5_fault(f, set, "cannot be read");
