@@ -180,8 +180,9 @@ TRM_API void trm_decision_words(const trm_decision *d, const char *host, const c
  *     trm_balancer_step(b);
  *
  * A window lasts `every` iterations, or as many times that as make its times worth a decision.  Talk happens at its end
- * only: two small gathers, one more behind a move.  What a rank did wrong (an end without a begin, another number of steps) fails on all ranks alike, at
- * the end of the window; a balancer that failed can only be freed.  On one rank nothing moves. */
+ * only: two small gathers, one more behind a move.  What a rank did wrong (an end without a begin, other items or settings, the number of
+ * another rank) fails on all ranks alike, at the end of the window; a balancer that failed can only be freed.  All ranks step equally often and
+ * agree on `off`: a rank that does not comes not to the gather, where the others wait for it.  On one rank nothing moves. */
 typedef struct trm_balancer trm_balancer;
 
 /* The balancer's only way to talk: `bytes` bytes of each rank to all, in the order of the ranks.  Over MPI:

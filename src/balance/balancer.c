@@ -28,8 +28,9 @@ typedef struct block {
 
 /* What a rank tells the others at the end of a window. */
 typedef struct record {
-    int64_t iteration, items, misuse;
-    double cost; /* seconds of its last move */
+    int64_t rank, iteration, items, misuse;
+    uint64_t settings; /* hash of what has to be the same on all ranks */
+    double cost;       /* seconds of its last move */
     block block[BLOCKS];
 } record;
 
@@ -58,6 +59,8 @@ struct trm_balancer {
     double wall_from, delay_from, begin_wall, begin_cpu;
     bool inside;
     int64_t moves;
+    trm_status failed; /* a balancer that failed once stays so, with its sentence */
+    char why[512];
 };
 
 /* ---- open ------------------------------------------------------------------------------- */
@@ -84,6 +87,9 @@ static trm_status check_spec(const trm_balancer_spec *s) {
         return trm_fail(TRM_USAGE,
                         "a threshold of %g; it is a share of an iteration's time, at least 0 and under 1",
                         s->threshold);
+    if ((unsigned)s->predictor > TRM_PREDICT_TREND)
+        return trm_fail(TRM_USAGE, "predictor %d; there are 0 to %d", (int)s->predictor,
+                        (int)TRM_PREDICT_TREND);
     return check_weights(s);
 }
 
@@ -199,6 +205,7 @@ static trm_status open_parts(trm_balancer *b) {
 }
 
 trm_status trm_balancer_open(const trm_balancer_spec *spec, trm_balancer **out) {
+    if (!spec || !out) return trm_fail(TRM_USAGE, "a balancer needs a spec, and a place for what is opened");
     TRM_TRY(check_spec(spec));
     trm_balancer *b = trm_alloc(sizeof *b, "a balancer");
     if (!b) return TRM_MEMORY;
@@ -318,6 +325,11 @@ static trm_status check_records(const trm_balancer *b) {
     for (int r = 0; r < b->spec.ranks; r++) {
         const record *own = &b->all[r];
         TRM_TRY(check_misuse(r, (misuse)own->misuse));
+        if (own->rank != r)
+            return trm_fail(
+                TRM_USAGE,
+                "what rank %d gathered comes from a balancer opened for rank %lld: each opens its own", r,
+                (long long)own->rank);
         if (own->items != first->items)
             return trm_fail(TRM_USAGE, "rank %d balances %lld items, rank 0 %lld; it is one row on all ranks",
                             r, (long long)own->items, (long long)first->items);
@@ -326,11 +338,26 @@ static trm_status check_records(const trm_balancer *b) {
                             "rank %d compares times in iteration %lld, rank 0 in %lld; all ranks call "
                             "trm_balancer_step once an iteration and decide equally often",
                             r, (long long)own->iteration, (long long)first->iteration);
+        if (own->settings != first->settings)
+            return trm_fail(TRM_USAGE,
+                            "rank %d has other settings than rank 0: threshold, predictor, cooldown, "
+                            "dry_run, weights and "
+                            "whether there is a `move` are the same on all ranks",
+                            r);
     }
     return TRM_OK;
 }
 
+static uint64_t hash_settings(const trm_balancer *b) {
+    const trm_balancer_spec *s = &b->spec;
+    const double number[] = {s->threshold, s->predictor, (double)s->cooldown, s->dry_run, s->move != NULL};
+    uint64_t h = trm_hash(number, sizeof number, 0);
+    return b->weights ? trm_hash(b->weights, (size_t)s->items * sizeof *b->weights, h) : h;
+}
+
 static trm_status gather_records(trm_balancer *b) {
+    b->mine.rank = b->spec.rank;
+    b->mine.settings = hash_settings(b);
     b->mine.iteration = b->iteration;
     b->mine.items = b->spec.items;
     TRM_TRY(gather(b, &b->mine, sizeof b->mine, b->all));
@@ -526,7 +553,16 @@ static trm_status end_window(trm_balancer *b) {
     return act(b, &d, moves);
 }
 
+/* The ranks may have parts that do not fit together: nothing goes on from there. */
+static trm_status keep_fault(trm_balancer *b, trm_status s) {
+    if (s == TRM_OK) return s;
+    b->failed = s;
+    snprintf(b->why, sizeof b->why, "%s", trm_error_text());
+    return s;
+}
+
 trm_status trm_balancer_step(trm_balancer *b) {
+    if (b->failed != TRM_OK) return trm_fail(b->failed, "the balancer has failed before: %s", b->why);
     close_iteration(b);
     trm_status status = TRM_OK;
     if (b->spec.ranks == 1)
@@ -535,5 +571,5 @@ trm_status trm_balancer_step(trm_balancer *b) {
         status = end_window(b);
     b->wall_from = trm_now();
     b->delay_from = trm_thread_delay(); /* what a decision takes is no part of an iteration */
-    return status;
+    return keep_fault(b, status);
 }

@@ -19,6 +19,8 @@ typedef struct world {
     bool off, dry_run, no_move;
     double move_s;             /* seconds that a move takes */
     int fails, forgets, twice; /* ranks that fail to move, never begin, begin twice; -1: none */
+    bool all_zero;             /* every rank says that it is rank 0 */
+    bool moves_apart;          /* the last rank has no `move` */
     int64_t other_every;       /* of the last rank, where not 0; the ranks then meet only to gather */
     bool misreads;             /* the last rank takes rank 0's times for rank 1's, and the other way round */
     int gather_fails_at;       /* gather that fails on all; 0: none */
@@ -128,9 +130,19 @@ static trm_status live(one_rank *o) {
                               .tell = tell,
                               .ctx = o};
     if (w->other_every && o->rank == RANKS - 1) spec.every = w->other_every;
+    if (w->all_zero) spec.rank = 0;
+    if (w->moves_apart && o->rank == RANKS - 1) spec.move = NULL;
     TRM_TRY(trm_balancer_open(&spec, &b));
     if (o->rank == 0) memcpy(w->first, trm_balancer_offsets(b), sizeof w->first);
     for (int64_t i = 0; s == TRM_OK && i < w->iterations; i++) s = iterate(w, o->rank, b, i);
+    if (s != TRM_OK) {
+        char text[512];
+        snprintf(text, sizeof text, "%s", trm_error_text());
+        trm_balancer_begin(b);
+        trm_balancer_end(b);
+        if (trm_balancer_step(b) != s || !strstr(trm_error_text(), text))
+            s = TRM_INTERNAL; /* it has to stay so */
+    }
     memcpy(w->part[o->rank], trm_balancer_offsets(b), sizeof w->part[0]);
     w->moves[o->rank] = trm_balancer_moves(b);
     trm_balancer_free(b);
@@ -399,6 +411,12 @@ static void misuse_is_told_on_all_ranks(void **state) {
     w.items[1] = 31;
     run_badly(&w, TRM_USAGE, "rank 1 balances 31 items, rank 0 30");
     w = new_world(30, 100, 1e-3, 1e-3, 1e-3);
+    w.all_zero = true;
+    run_badly(&w, TRM_USAGE, "what rank 1 gathered comes from a balancer opened for rank 0");
+    w = new_world(30, 100, 1e-3, 1e-3, 1e-3);
+    w.moves_apart = true;
+    run_badly(&w, TRM_USAGE, "rank 2 has other settings than rank 0");
+    w = new_world(30, 100, 1e-3, 1e-3, 1e-3);
     w.other_every = 40;
     run_badly(&w, TRM_USAGE, "rank 2 compares times in iteration 40, rank 0 in 20");
 }
@@ -446,6 +464,10 @@ static void wrong_settings_are_refused(void **state) {
     assert_fault(trm_balancer_open(&s, &b), TRM_USAGE, "threshold");
     s = good, s.weights = bad;
     assert_fault(trm_balancer_open(&s, &b), TRM_USAGE, "the weight of item 1 is 0");
+    s = good, s.predictor = (trm_predictor)9;
+    assert_fault(trm_balancer_open(&s, &b), TRM_USAGE, "predictor 9");
+    assert_fault(trm_balancer_open(NULL, &b), TRM_USAGE, "needs a spec");
+    assert_fault(trm_balancer_open(&good, NULL), TRM_USAGE, "needs a spec");
     assert_null(b);
     trm_balancer_free(NULL);
 }
