@@ -163,7 +163,7 @@ TRM_API double trm_now(void);                           /* monotonic seconds */
 TRM_API double trm_thread_cpu(void);                    /* CPU seconds of this thread */
 TRM_API double trm_thread_delay(void);                  /* seconds that it was ready and had no core; 0 where the kernel does not tell */
 TRM_API void trm_sleep(double seconds);
-/* Test hook: replaces trm_now (NULL restores). */
+/* Test hook: replaces trm_now (NULL restores); meanwhile threads take no CPU time and wait for no core. */
 TRM_API void trm_clock_replace(double (*fn)(void));
 
 /* ---- random numbers ----------------------------------------------------------------- */
