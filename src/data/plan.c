@@ -1,10 +1,11 @@
 /* plan: what every rank needs in order to read on its own, as plain bytes; and the rules that it keeps.
  * The bytes are for the ranks of one run, not for keeping: words of 8 bytes in the machine's order. */
+#include "bytes.h"
 #include "view_impl.h"
 #include <string.h>
 
 static const char magic[8] = "TRMPLAN";
-#define PLAN_VERSION 4
+#define PLAN_VERSION 5
 #define PLAN_ORDER 0x0102030405060708
 
 /* ---- sizes ---- */
@@ -232,96 +233,88 @@ trm_status trm_plan_check(const trm_dataset *d) {
 
 /* ---- to bytes ---- */
 
-static void put(trm_str *s, int64_t v) { trm_str_addn(s, (const char *)&v, sizeof v); }
-
-static void put_text(trm_str *s, const char *text) {
-    size_t n = strlen(text);
-    put(s, (int64_t)n);
-    trm_str_addn(s, text, n);
-}
-
 static void put_shape(trm_str *s, const trm_shape *shape) {
-    put(s, shape->rank);
-    for (int i = 0; i < TRM_MAX_DIMS; i++) put(s, shape->dim[i]);
+    trm_put(s, shape->rank);
+    for (int i = 0; i < TRM_MAX_DIMS; i++) trm_put(s, shape->dim[i]);
 }
 
 static void put_stretch(trm_str *s, const trm_stretch *p) {
-    put(s, p->file);
-    put_text(s, p->name ? p->name : "");
-    put(s, p->layout);
-    put(s, p->stored);
-    put(s, p->swap);
-    put(s, p->rank);
-    for (int i = 0; i < p->rank; i++) put(s, p->dim[i]);
-    for (int i = 0; i < p->rank; i++) put(s, p->chunk[i]);
-    put(s, (int64_t)p->offset);
-    put(s, p->n_filters);
-    for (int i = 0; i < p->n_filters; i++) put(s, p->filter[i].id);
-    for (int i = 0; i < p->n_filters; i++) put(s, p->filter[i].param);
+    trm_put(s, p->file);
+    trm_put_text(s, p->name);
+    trm_put(s, p->layout);
+    trm_put(s, p->stored);
+    trm_put(s, p->swap);
+    trm_put(s, p->rank);
+    for (int i = 0; i < p->rank; i++) trm_put(s, p->dim[i]);
+    for (int i = 0; i < p->rank; i++) trm_put(s, p->chunk[i]);
+    trm_put(s, (int64_t)p->offset);
+    trm_put(s, p->n_filters);
+    for (int i = 0; i < p->n_filters; i++) trm_put(s, p->filter[i].id);
+    for (int i = 0; i < p->n_filters; i++) trm_put(s, p->filter[i].param);
     trm_str_addn(s, (const char *)p->fill, sizeof p->fill);
-    put(s, p->first);
-    put(s, p->rows);
-    put(s, p->n_chunks);
+    trm_put(s, p->first);
+    trm_put(s, p->rows);
+    trm_put(s, p->n_chunks);
     trm_str_addn(s, (const char *)p->table, (size_t)p->n_chunks * sizeof *p->table);
 }
 
 static void put_view(trm_str *s, const struct trm_view *v) {
     trm_str bytes = {0};
     if (v) trm_view_pack(v, &bytes);
-    put(s, (int64_t)bytes.len);
+    trm_put(s, (int64_t)bytes.len);
     trm_str_addn(s, trm_str_get(&bytes), bytes.len);
     s->failed = s->failed || bytes.failed;
     trm_str_free(&bytes);
 }
 
 static void put_column(trm_str *s, const trm_column *c) {
-    put_text(s, c->name);
-    put(s, c->type);
-    put(s, c->row_elems);
-    put(s, c->n_parts);
+    trm_put_text(s, c->name);
+    trm_put(s, c->type);
+    trm_put(s, c->row_elems);
+    trm_put(s, c->n_parts);
     for (int i = 0; i < c->n_parts; i++) put_stretch(s, &c->part[i]);
     put_view(s, c->view);
 }
 
 static void put_info(trm_str *s, const trm_dataset *d) {
-    put(s, d->info.kind);
+    trm_put(s, d->info.kind);
     put_shape(s, &d->info.x);
     put_shape(s, &d->info.y);
-    put(s, d->info.x_hwc);
-    put(s, d->info.y_is_class);
-    put(s, d->info.classes);
-    put(s, d->info.no_target);
-    put(s, (int64_t)d->info.fingerprint);
-    put(s, d->keep_x);
-    put(s, d->keep_y);
-    put(s, d->must_keep);
-    put(s, d->share);
-    put(s, d->check_x);
-    put(s, d->allow);
-    put(s, (int64_t)d->budget);
+    trm_put(s, d->info.x_hwc);
+    trm_put(s, d->info.y_is_class);
+    trm_put(s, d->info.classes);
+    trm_put(s, d->info.no_target);
+    trm_put(s, (int64_t)d->info.fingerprint);
+    trm_put(s, d->keep_x);
+    trm_put(s, d->keep_y);
+    trm_put(s, d->must_keep);
+    trm_put(s, d->share);
+    trm_put(s, d->check_x);
+    trm_put(s, d->allow);
+    trm_put(s, (int64_t)d->budget);
 }
 
 trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
     trm_str s = {0};
     trm_str_addn(&s, magic, sizeof magic);
-    put(&s, PLAN_ORDER);
-    put(&s, PLAN_VERSION);
+    trm_put(&s, PLAN_ORDER);
+    trm_put(&s, PLAN_VERSION);
     put_info(&s, d);
-    put(&s, d->n_files);
+    trm_put(&s, d->n_files);
     for (int i = 0; i < d->n_files; i++) {
-        put_text(&s, d->file[i].path);
-        put(&s, d->file[i].size);
-        put(&s, d->file[i].changed);
+        trm_put_text(&s, d->file[i].path);
+        trm_put(&s, d->file[i].size);
+        trm_put(&s, d->file[i].changed);
     }
     put_column(&s, &d->x);
-    put(&s, d->has_y);
+    trm_put(&s, d->has_y);
     if (d->has_y) put_column(&s, &d->y);
-    put(&s, d->y_rows);
-    put(&s, d->n_labels);
+    trm_put(&s, d->y_rows);
+    trm_put(&s, d->n_labels);
     trm_str_addn(&s, (const char *)d->label, (size_t)d->n_labels * sizeof *d->label);
-    put(&s, d->bad.n);
+    trm_put(&s, d->bad.n);
     trm_str_addn(&s, (const char *)d->bad.at, (size_t)d->bad.n * sizeof *d->bad.at);
-    if (!s.failed) put(&s, (int64_t)trm_sum64(s.p, s.len));
+    if (!s.failed) trm_put(&s, (int64_t)trm_sum64(s.p, s.len));
     if (s.failed) {
         trm_str_free(&s);
         return TRM_MEMORY;
@@ -331,101 +324,51 @@ trm_status trm_dataset_pack(const trm_dataset *d, void **bytes, size_t *n) {
     return TRM_OK;
 }
 
-/* ---- from bytes: every count is held against what is left before anything is allocated ---- */
+/* ---- from bytes ---- */
 
-typedef struct cursor {
-    const char *p;
-    size_t left;
-    bool bad;
-} cursor;
-
-static void get_bytes(cursor *c, void *dst, size_t n) {
-    if (c->bad || n > c->left) {
-        c->bad = true;
-        memset(dst, 0, n);
-        return;
-    }
-    memcpy(dst, c->p, n);
-    c->p += n;
-    c->left -= n;
+static void get_shape(trm_cursor *c, trm_shape *s) {
+    s->rank = (int)trm_get_upto(c, TRM_MAX_DIMS);
+    for (int i = 0; i < TRM_MAX_DIMS; i++) s->dim[i] = trm_get(c);
 }
 
-static int64_t get(cursor *c) {
-    int64_t v;
-    get_bytes(c, &v, sizeof v);
-    return v;
-}
-
-/* A number in [0, most]. */
-static int64_t get_upto(cursor *c, int64_t most) {
-    int64_t v = get(c);
-    if (v >= 0 && v <= most) return v;
-    c->bad = true;
-    return 0;
-}
-
-/* How many things of at least `each` bytes follow. */
-static int64_t get_count(cursor *c, size_t each) { return get_upto(c, (int64_t)(c->left / each)); }
-
-static char *get_text(cursor *c) {
-    size_t n = (size_t)get_count(c, 1);
-    char *text = c->bad ? NULL : trm_alloc(n + 1, "a plan");
-    if (!text) {
-        c->bad = true;
-        return NULL;
-    }
-    get_bytes(c, text, n);
-    if (strlen(text) != n) c->bad = true;
-    return text;
-}
-
-static void get_shape(cursor *c, trm_shape *s) {
-    s->rank = (int)get_upto(c, TRM_MAX_DIMS);
-    for (int i = 0; i < TRM_MAX_DIMS; i++) s->dim[i] = get(c);
-}
-
-static void get_stretch(cursor *c, trm_stretch *p) {
-    p->file = (int)get_upto(c, INT32_MAX);
-    p->name = get_text(c);
-    if (p->name && !p->name[0]) {
-        trm_free(p->name);
-        p->name = NULL;
-    }
-    p->layout = (trm_layout)get_upto(c, TRM_LAY_COUNT - 1);
-    p->stored = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
-    p->swap = get_upto(c, 1);
-    p->rank = (int)get_upto(c, TRM_STRETCH_RANK);
-    for (int i = 0; i < p->rank; i++) p->dim[i] = get(c);
-    for (int i = 0; i < p->rank; i++) p->chunk[i] = get(c);
-    p->offset = (uint64_t)get(c);
-    p->n_filters = (int)get_upto(c, TRM_STRETCH_FILTERS);
-    for (int i = 0; i < p->n_filters; i++) p->filter[i].id = (int32_t)get_upto(c, INT32_MAX);
-    for (int i = 0; i < p->n_filters; i++) p->filter[i].param = (uint32_t)get_upto(c, UINT32_MAX);
-    get_bytes(c, p->fill, sizeof p->fill);
-    p->first = get(c);
-    p->rows = get(c);
-    p->n_chunks = get_count(c, sizeof *p->table);
+static void get_stretch(trm_cursor *c, trm_stretch *p) {
+    p->file = (int)trm_get_upto(c, INT32_MAX);
+    p->name = trm_get_text(c);
+    p->layout = (trm_layout)trm_get_upto(c, TRM_LAY_COUNT - 1);
+    p->stored = (trm_dtype)trm_get_upto(c, TRM_DTYPE_COUNT - 1);
+    p->swap = trm_get_upto(c, 1);
+    p->rank = (int)trm_get_upto(c, TRM_STRETCH_RANK);
+    for (int i = 0; i < p->rank; i++) p->dim[i] = trm_get(c);
+    for (int i = 0; i < p->rank; i++) p->chunk[i] = trm_get(c);
+    p->offset = (uint64_t)trm_get(c);
+    p->n_filters = (int)trm_get_upto(c, TRM_STRETCH_FILTERS);
+    for (int i = 0; i < p->n_filters; i++) p->filter[i].id = (int32_t)trm_get_upto(c, INT32_MAX);
+    for (int i = 0; i < p->n_filters; i++) p->filter[i].param = (uint32_t)trm_get_upto(c, UINT32_MAX);
+    trm_get_bytes(c, p->fill, sizeof p->fill);
+    p->first = trm_get(c);
+    p->rows = trm_get(c);
+    p->n_chunks = trm_get_count(c, sizeof *p->table);
     if (p->n_chunks == 0) return;
     p->table = trm_alloc_array((size_t)p->n_chunks, sizeof *p->table, "a table of chunks");
     if (p->table)
-        get_bytes(c, p->table, (size_t)p->n_chunks * sizeof *p->table);
+        trm_get_bytes(c, p->table, (size_t)p->n_chunks * sizeof *p->table);
     else
         c->bad = true;
 }
 
-static void get_view(cursor *c, trm_column *col) {
-    size_t n = (size_t)get_count(c, 1);
+static void get_view(trm_cursor *c, trm_column *col) {
+    size_t n = (size_t)trm_get_count(c, 1);
     if (n == 0 || c->bad) return;
     if (trm_view_unpack(c->p, n, &col->view) != TRM_OK) c->bad = true;
     c->p += n;
     c->left -= n;
 }
 
-static void get_column(cursor *c, trm_column *col) {
-    col->name = get_text(c);
-    col->type = (trm_dtype)get_upto(c, TRM_DTYPE_COUNT - 1);
-    col->row_elems = get(c);
-    int n = (int)trm_min64(get_count(c, 10 * sizeof(int64_t)), INT32_MAX - 1);
+static void get_column(trm_cursor *c, trm_column *col) {
+    col->name = trm_get_text(c);
+    col->type = (trm_dtype)trm_get_upto(c, TRM_DTYPE_COUNT - 1);
+    col->row_elems = trm_get(c);
+    int n = (int)trm_min64(trm_get_count(c, 10 * sizeof(int64_t)), INT32_MAX - 1);
     col->part = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *col->part, "a plan");
     if (!col->part) c->bad = true;
     for (int i = 0; i < n && !c->bad; i++) {
@@ -435,79 +378,80 @@ static void get_column(cursor *c, trm_column *col) {
     get_view(c, col);
 }
 
-static void get_info(cursor *c, trm_dataset *d) {
-    d->info.kind = (trm_data_kind)get_upto(c, TRM_DATA_TOKEN_ROWS);
+static void get_info(trm_cursor *c, trm_dataset *d) {
+    d->info.kind = (trm_data_kind)trm_get_upto(c, TRM_DATA_TOKEN_ROWS);
     get_shape(c, &d->info.x);
     get_shape(c, &d->info.y);
-    d->info.x_hwc = get_upto(c, 1);
-    d->info.y_is_class = get_upto(c, 1);
-    d->info.classes = get(c);
-    d->info.no_target = get_upto(c, 1);
-    d->info.fingerprint = (uint64_t)get(c);
-    d->keep_x = get_upto(c, 1);
-    d->keep_y = get_upto(c, 1);
-    d->must_keep = get_upto(c, 1);
-    d->share = get_upto(c, 1);
-    d->check_x = get_upto(c, 1);
-    d->allow = (unsigned)get_upto(c, TRM_ALLOW_LINKS | TRM_ALLOW_EXTERNAL | TRM_ALLOW_PLUGINS);
-    d->budget = (size_t)get_upto(c, (int64_t)1 << 50);
+    d->info.x_hwc = trm_get_upto(c, 1);
+    d->info.y_is_class = trm_get_upto(c, 1);
+    d->info.classes = trm_get(c);
+    d->info.no_target = trm_get_upto(c, 1);
+    d->info.fingerprint = (uint64_t)trm_get(c);
+    d->keep_x = trm_get_upto(c, 1);
+    d->keep_y = trm_get_upto(c, 1);
+    d->must_keep = trm_get_upto(c, 1);
+    d->share = trm_get_upto(c, 1);
+    d->check_x = trm_get_upto(c, 1);
+    d->allow = (unsigned)trm_get_upto(c, TRM_ALLOW_LINKS | TRM_ALLOW_EXTERNAL | TRM_ALLOW_PLUGINS);
+    d->budget = (size_t)trm_get_upto(c, (int64_t)1 << 50);
 }
 
-static void get_files(cursor *c, trm_dataset *d) {
-    int n = (int)trm_min64(get_count(c, 3 * sizeof(int64_t)), INT32_MAX - 1);
+static void get_files(trm_cursor *c, trm_dataset *d) {
+    int n = (int)trm_min64(trm_get_count(c, 3 * sizeof(int64_t)), INT32_MAX - 1);
     d->file = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *d->file, "a plan");
     if (!d->file) c->bad = true;
     for (int i = 0; i < n && !c->bad; i++) {
-        d->file[i].path = get_text(c);
-        d->file[i].size = get(c);
-        d->file[i].changed = get(c);
+        d->file[i].path = trm_get_text(c);
+        d->file[i].size = trm_get(c);
+        d->file[i].changed = trm_get(c);
         d->n_files = i + 1;
     }
 }
 
-static void get_target(cursor *c, trm_dataset *d) {
-    d->y_rows = (trm_target_rows)get_upto(c, TRM_TARGET_ARGMAX);
-    int n = (int)trm_min64(get_count(c, sizeof *d->label), INT32_MAX - 1);
+static void get_target(trm_cursor *c, trm_dataset *d) {
+    d->y_rows = (trm_target_rows)trm_get_upto(c, TRM_TARGET_ARGMAX);
+    int n = (int)trm_min64(trm_get_count(c, sizeof *d->label), INT32_MAX - 1);
     if (n == 0) return;
     d->label = trm_alloc_array((size_t)n, sizeof *d->label, "a map of labels");
     if (!d->label) {
         c->bad = true;
         return;
     }
-    get_bytes(c, d->label, (size_t)n * sizeof *d->label);
+    trm_get_bytes(c, d->label, (size_t)n * sizeof *d->label);
     d->n_labels = n;
 }
 
-static void get_bad(cursor *c, trm_spans *s) {
-    int64_t n = get_count(c, sizeof *s->at);
+static void get_bad(trm_cursor *c, trm_spans *s) {
+    int64_t n = trm_get_count(c, sizeof *s->at);
     if (n == 0) return;
     s->at = trm_alloc_array((size_t)n, sizeof *s->at, "samples left out");
     if (s->at)
-        get_bytes(c, s->at, (size_t)n * sizeof *s->at);
+        trm_get_bytes(c, s->at, (size_t)n * sizeof *s->at);
     else
         c->bad = true;
     s->n = s->cap = n;
 }
 
-static bool head_holds(cursor *c, const char *bytes, size_t n) {
+static bool head_holds(trm_cursor *c, const char *bytes, size_t n) {
     char head[8];
     uint64_t sum;
     if (n < sizeof head + sizeof sum) return false;
     memcpy(&sum, bytes + n - sizeof sum, sizeof sum);
     c->left = n - sizeof sum;
-    get_bytes(c, head, sizeof head);
-    if (memcmp(head, magic, sizeof head) != 0 || get(c) != PLAN_ORDER || get(c) != PLAN_VERSION) return false;
+    trm_get_bytes(c, head, sizeof head);
+    if (memcmp(head, magic, sizeof head) != 0 || trm_get(c) != PLAN_ORDER || trm_get(c) != PLAN_VERSION)
+        return false;
     return sum == trm_sum64(bytes, n - sizeof sum);
 }
 
 static trm_status unpack(trm_dataset *d, const char *bytes, size_t n) {
-    cursor c = {.p = bytes};
+    trm_cursor c = {.p = bytes};
     if (!head_holds(&c, bytes, n))
         return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged, or from another version");
     get_info(&c, d);
     get_files(&c, d);
     get_column(&c, &d->x);
-    d->has_y = get_upto(&c, 1);
+    d->has_y = trm_get_upto(&c, 1);
     if (d->has_y) get_column(&c, &d->y);
     get_target(&c, d);
     get_bad(&c, &d->bad);

@@ -1,4 +1,5 @@
 /* view_plan: a view as bytes, its rules, and what follows from them. */
+#include "bytes.h"
 #include "view_impl.h"
 #include <string.h>
 
@@ -121,21 +122,14 @@ bool trm_view_holds(const struct trm_view *v, const trm_dataset *d) {
 
 /* ---- to bytes ---- */
 
-static void put(trm_str *s, int64_t v) { trm_str_addn(s, (const char *)&v, sizeof v); }
-
-static void put_text(trm_str *s, const char *text) {
-    put(s, text ? (int64_t)strlen(text) + 1 : 0);
-    if (text) trm_str_addn(s, text, strlen(text) + 1);
-}
-
 static void put_many(trm_str *s, const int64_t *v, int64_t n) {
-    put(s, n);
+    trm_put(s, n);
     if (n > 0) trm_str_addn(s, (const char *)v, (size_t)n * sizeof *v);
 }
 
 static void put_source(trm_str *s, const trm_view_source *x) {
-    put_text(s, x->path);
-    put_text(s, x->member);
+    trm_put_text(s, x->path);
+    trm_put_text(s, x->member);
     const int64_t word[] = {x->file,      x->kind,   x->form, x->whole, x->rank,  x->own_rank,
                             x->pick_axis, x->offset, x->part, x->shift, x->steps, x->width};
     put_many(s, word, sizeof word / sizeof *word);
@@ -155,7 +149,7 @@ void trm_view_pack(const struct trm_view *v, trm_str *s) {
     for (int i = 0; i < v->n_units; i++) {
         const int64_t one[] = {v->unit[i].file, v->unit[i].samples, v->unit[i].first, v->unit[i].each};
         trm_str_addn(s, (const char *)one, sizeof one);
-        put_text(s, v->unit[i].group);
+        trm_put_text(s, v->unit[i].group);
     }
     for (int i = 0; i < v->n_sources; i++) put_source(s, &v->source[i]);
     put_many(s, v->row, v->n_lengths);
@@ -164,72 +158,29 @@ void trm_view_pack(const struct trm_view *v, trm_str *s) {
 
 /* ---- from bytes ---- */
 
-typedef struct cursor {
-    const char *p;
-    size_t left;
-    bool bad;
-} cursor;
-
-static void get_bytes(cursor *c, void *dst, size_t n) {
-    if (c->bad || n > c->left) {
-        c->bad = true;
-        memset(dst, 0, n);
-        return;
-    }
-    memcpy(dst, c->p, n);
-    c->p += n;
-    c->left -= n;
+static void get_words(trm_cursor *c, int64_t *word, int64_t n) {
+    if (trm_get(c) != n) c->bad = true;
+    trm_get_bytes(c, word, (size_t)n * sizeof *word);
 }
 
-static int64_t get(cursor *c) {
-    int64_t v;
-    get_bytes(c, &v, sizeof v);
-    return v;
-}
-
-static int64_t get_count(cursor *c, size_t each) {
-    int64_t n = get(c);
-    if (n >= 0 && n <= (int64_t)(c->left / each)) return n;
-    c->bad = true;
-    return 0;
-}
-
-static void get_words(cursor *c, int64_t *word, int64_t n) {
-    if (get(c) != n) c->bad = true;
-    get_bytes(c, word, (size_t)n * sizeof *word);
-}
-
-static char *get_text(cursor *c) {
-    int64_t n = get_count(c, 1);
-    char *text = n > 0 && !c->bad ? trm_alloc((size_t)n, "a plan") : NULL;
-    if (n > 0 && !text) c->bad = true;
-    if (!text) return NULL;
-    get_bytes(c, text, (size_t)n);
-    if (text[n - 1] != '\0') {
-        text[n - 1] = '\0';
-        c->bad = true;
-    }
-    return text;
-}
-
-static int64_t *get_many(cursor *c, int64_t *n) {
-    *n = get_count(c, sizeof(int64_t));
+static int64_t *get_many(trm_cursor *c, int64_t *n) {
+    *n = trm_get_count(c, sizeof(int64_t));
     int64_t *v = *n > 0 && !c->bad ? trm_alloc_array((size_t)*n, sizeof *v, "a plan") : NULL;
     if (*n > 0 && !v) c->bad = true;
-    if (v) get_bytes(c, v, (size_t)*n * sizeof *v);
+    if (v) trm_get_bytes(c, v, (size_t)*n * sizeof *v);
     return v;
 }
 
-static int in_range(cursor *c, int64_t v, int64_t most) {
+static int in_range(trm_cursor *c, int64_t v, int64_t most) {
     if (v >= 0 && v <= most) return (int)v;
     c->bad = true;
     return 0;
 }
 
-static void get_source(cursor *c, trm_view_source *x) {
+static void get_source(trm_cursor *c, trm_view_source *x) {
     int64_t word[12] = {0}, picks = 0;
-    x->path = get_text(c);
-    x->member = get_text(c);
+    x->path = trm_get_text(c);
+    x->member = trm_get_text(c);
     get_words(c, word, 12);
     x->file = in_range(c, word[0] + 1, INT32_MAX - 1) - 1;
     x->kind = (trm_source_kind)in_range(c, word[1], TRM_SOURCE_KINDS - 1);
@@ -245,27 +196,27 @@ static void get_source(cursor *c, trm_view_source *x) {
     x->width = word[11];
     for (int i = 0; i < x->rank; i++) {
         int64_t one[5] = {0};
-        get_bytes(c, one, sizeof one);
+        trm_get_bytes(c, one, sizeof one);
         x->axis[i] = (trm_view_axis){(trm_axis_role)in_range(c, one[0], TRM_AXIS_ROLES - 1), one[1], one[2],
                                      one[3], one[4] != 0};
     }
-    get_bytes(c, x->picture, sizeof x->picture);
+    trm_get_bytes(c, x->picture, sizeof x->picture);
     x->pick = get_many(c, &picks);
     x->n_pick = in_range(c, picks, INT32_MAX);
 }
 
-static void get_units(cursor *c, struct trm_view *v, int n) {
+static void get_units(trm_cursor *c, struct trm_view *v, int n) {
     v->unit = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *v->unit, "a plan");
     if (!v->unit) c->bad = true;
     for (int i = 0; i < n && !c->bad; i++) {
         int64_t one[4] = {0};
-        get_bytes(c, one, sizeof one);
-        v->unit[i] = (trm_view_unit){in_range(c, one[0], INT32_MAX), get_text(c), one[1], one[2], one[3]};
+        trm_get_bytes(c, one, sizeof one);
+        v->unit[i] = (trm_view_unit){in_range(c, one[0], INT32_MAX), trm_get_text(c), one[1], one[2], one[3]};
         v->n_units = i + 1;
     }
 }
 
-static void get_view(cursor *c, struct trm_view *v) {
+static void get_view(trm_cursor *c, struct trm_view *v) {
     int64_t word[7] = {0}, again = 0;
     get_words(c, word, 7);
     v->row_elems = word[0];
@@ -273,7 +224,7 @@ static void get_view(cursor *c, struct trm_view *v) {
     v->pads = word[2] != 0;
     v->fill = word[3];
     v->n_grid = in_range(c, word[4], TRM_VIEW_AXES);
-    get_bytes(c, v->grid, sizeof v->grid);
+    trm_get_bytes(c, v->grid, sizeof v->grid);
     get_units(c, v, in_range(c, word[5], (int64_t)(c->left / 32)));
     int n = in_range(c, word[6], (int64_t)(c->left / 32));
     v->source = c->bad ? NULL : trm_alloc_array((size_t)n + 1, sizeof *v->source, "a plan");
@@ -288,7 +239,7 @@ static void get_view(cursor *c, struct trm_view *v) {
 }
 
 trm_status trm_view_unpack(const void *bytes, size_t n, struct trm_view **out) {
-    cursor c = {.p = bytes, .left = n};
+    trm_cursor c = {.p = bytes, .left = n};
     TRM_TRY(trm_view_new(out));
     get_view(&c, *out);
     if (c.bad || c.left > 0) return trm_fail(TRM_INTERNAL, "the plan of a data set came damaged");
