@@ -69,3 +69,40 @@ field() {
             print "$r->{$key}\n" if $r->{kind} eq $kind && defined $r->{$key};
         }' "$@"
 }
+
+# find_python MODULE: sets `python` to one that has it; empty: there is none
+find_python() {
+    local p
+    for p in /usr/bin/python3 python3; do
+        python=$p
+        "$p" -c "import $1" 2>/dev/null && return
+    done
+    python=
+    return 1
+}
+
+# needs_h5py WHAT: without it the rest of the test is skipped
+needs_h5py() {
+    find_python h5py && return
+    ok 0 "$1 # SKIP python3-h5py is not there"
+    done_testing
+}
+
+# python_says TEXT PYTHON: its lines assert what has to hold
+python_says() {
+    "$python" -c "
+import h5py, numpy as np
+$2" 2>why
+    ok $? "$1"
+    [ -s why ] && tail -n 3 why | sed 's/^/# /'
+}
+
+# refused RC TEXT PATTERN ARGS...: one process ends so, with one sentence
+refused() {
+    local want=$1 text=$2 pattern=$3
+    shift 3
+    on 0 "$@"
+    is "$rc" "$want" "$text: refused"
+    has err "^trireme: .*($pattern)" "$text: it says why"
+    is "$(grep -c '^trireme: ' err)" 1 "$text: in one line"
+}

@@ -20,10 +20,7 @@ model: {preset: gpt, layers: 1, dim: 16, heads: 2}
 train: {updates: 2, batch: 8, optimizer: {type: adamw, lr: 0.001}}
 YAML
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
+find_python h5py
 
 # near A B TOLERANCE: the outputs of two files agree, as a part of the norm of a row.  Without h5py, and more loosely: the words of
 # two files of one layout that differ are floats that are close.

@@ -87,8 +87,7 @@ is "$rc" 0 "a pattern"
 # What needs the model's input shape is seen by `check` and `train` only.
 shape_only=' s03_rank2.h5 s04_hwc.h5 '
 make_bad=$top/../shared/facts/hdf5/make_bad_h5.py
-python=/usr/bin/python3
-if [ ! -r "$make_bad" ] || ! $python -c 'import h5py' 2>/dev/null; then
+if [ ! -r "$make_bad" ] || ! find_python h5py; then
     ok 0 "the shared set # SKIP make_bad_h5.py or python3-h5py is not there"
     done_testing
 fi

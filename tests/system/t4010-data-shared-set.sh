@@ -5,8 +5,7 @@
 top=$PWD
 . tests/system/lib.bash
 make_bad=$top/../shared/facts/hdf5/make_bad_h5.py
-python=/usr/bin/python3
-if [ ! -r "$make_bad" ] || ! $python -c 'import h5py' 2>/dev/null; then
+if [ ! -r "$make_bad" ] || ! find_python h5py; then
     ok 0 "the shared set # SKIP make_bad_h5.py or python3-h5py is not there"
     done_testing
 fi

@@ -3,14 +3,7 @@
 # `data.on_bad_sample: skip`: a run on a file with bad samples is to the bit the run on a file without them.
 . tests/system/lib.bash
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
-if [ -z "$python" ]; then
-    ok 0 "samples that are left out # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "samples that are left out"
 
 # 300 samples, of which 1 has a NaN, 1 an infinity, 2 labels that are none, and 8 lie in a chunk that is damaged.
 cat >make.py <<'PY'

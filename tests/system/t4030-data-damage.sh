@@ -5,14 +5,7 @@
 top=$PWD
 . tests/system/lib.bash
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
-if [ -z "$python" ]; then
-    ok 0 "damaged files # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "damaged files"
 "$python" "$top/tests/system/make_damage.py" set >list
 ok $? "$(wc -l <list) files are made"
 

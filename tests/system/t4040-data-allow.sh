@@ -3,14 +3,7 @@
 # What is refused unless a job allows it: links, external raw storage, plug-ins; and what stays refused even then.
 . tests/system/lib.bash
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
-if [ -z "$python" ]; then
-    ok 0 "what a job allows # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "what a job allows"
 mkdir -p set/sub outside
 cat >make.py <<'PY'
 import h5py, numpy as np, os

@@ -72,14 +72,7 @@ refused "half a file" 'truncated' half.h5
 
 # ---- stricter rules ----
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
-if [ -z "$python" ]; then
-    ok 0 "files against the stricter rules # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "files against the stricter rules"
 "$python" - <<'PY'
 import h5py, numpy as np
 X, Y = np.arange(3200, dtype="i4").reshape(200, 16), np.arange(200) % 10

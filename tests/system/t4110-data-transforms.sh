@@ -8,10 +8,7 @@ root=$OLDPWD
 trireme data synth --kind images --samples 300 --out train.h5 >/dev/null
 trireme data synth --kind images --samples 40 --seed 2 --out valid.h5 >/dev/null
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
+find_python h5py
 
 cat >net.yaml <<'YAML'
 run: {name: net, seed: 3}

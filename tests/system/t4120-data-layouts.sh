@@ -6,14 +6,7 @@ top=$PWD
 . tests/system/lib.bash
 layouts=$top/tests/system/layouts.py
 
-python=
-for p in /usr/bin/python3 python3; do
-    "$p" -c 'import h5py' 2>/dev/null && python=$p && break
-done
-if [ -z "$python" ]; then
-    ok 0 "layouts # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "layouts"
 "$python" "$layouts" make . || { ok 1 "the files are made"; done_testing; }
 "$python" "$layouts" snippets "$top/docs/data.md" . >names
 ok $? "the snippets of docs/data.md"

@@ -4,15 +4,6 @@
 top=$PWD
 . tests/system/lib.bash
 
-refused() { # RC TEXT PATTERN ARGS...
-    local want=$1 text=$2 pattern=$3
-    shift 3
-    on 0 "$@"
-    is "$rc" "$want" "$text: refused"
-    has err "^trireme: .*($pattern)" "$text: it says why"
-    is "$(grep -c '^trireme: ' err)" 1 "$text: in one line"
-}
-
 made() { # TEXT PATTERN ARGS...
     local text=$1 pattern=$2
     shift 2
@@ -129,22 +120,11 @@ fi
 
 # ---- against numpy, h5py and Pillow ----
 
-if ! $python -c 'import h5py' 2>/dev/null; then
-    ok 0 "the values # SKIP python3-h5py is not there"
-    done_testing
-fi
+needs_h5py "the values"
 
-same() { # TEXT PYTHON: the lines assert
-    $python -c "
-import h5py, numpy as np
-$2" 2>why
-    ok $? "$1"
-    [ -s why ] && tail -n 3 why | sed 's/^/# /'
-}
-
-same "tokens are those of the definition" '
+python_says "tokens are those of the definition" '
 assert (h5py.File("bpe.h5")["tokens"][:] == np.loadtxt("want", dtype=np.uint16)).all()'
-same "numbers of the table" '
+python_says "numbers of the table" '
 h = h5py.File("iris.h5")
 rows = [l.strip().split(",") for l in open("iris.csv")][1:]
 assert (h["data"][:] == np.array([[float(v) for v in r[:2]] for r in rows], "f4")).all()
@@ -181,7 +161,7 @@ trireme data import npy fortran.npy --out fortran.h5 >/dev/null
 trireme data import npy wide.npy --out wide.h5 >/dev/null
 trireme data import npy v3.npy --out v3.h5 >/dev/null
 made "a stream" 'wrote tokens.h5: 1000 tokens, stored as uint16' data import npy tokens.npy --out tokens.h5
-same "values and types of arrays" '
+python_says "values and types of arrays" '
 h = h5py.File("n.h5")
 assert (h["data"][:] == np.load("x.npy")).all() and (h["label"][:] == np.load("y.npy")).all() and h["label"].dtype == np.int64
 h = h5py.File("b.h5")
@@ -229,7 +209,7 @@ PY
 made "pictures" 'wrote pets.h5: 24 samples of shape \(3,16,24\), stored as uint8, 3 classes' data import images pets --out pets.h5
 learns pets.h5
 made "in grey" 'wrote grey.h5: 24 samples of shape \(1,16,24\)' data import images pets --colour grey --out grey.h5
-same "pixels and names are those of Pillow" '
+python_says "pixels and names are those of Pillow" '
 import os
 from PIL import Image
 h, g = h5py.File("pets.h5"), h5py.File("grey.h5")
@@ -245,7 +225,7 @@ for i, (_, p) in enumerate(paths):
 refused 2 "sizes that differ" 'mixed/Zebra/1.jpg: has 32 x 48 pixels but mixed/Zebra/0.jpg has 16 x 48' data import images mixed --out x.h5
 has err '^hint: .--size 16x48. scales' "a hint names the option"
 made "scaled" 'wrote mixed.h5: 15 samples of shape \(3,10,12\)' data import images mixed --size 10x12 --out mixed.h5
-same "scaled as Pillow does" '
+python_says "scaled as Pillow does" '
 from PIL import Image
 d, i = h5py.File("mixed.h5")["data"], 0
 for n in "Zebra", "ant", "bee":
@@ -261,7 +241,7 @@ echo hello >pets/bee/notes.txt
 refused 2 "a broken picture" 'pets/ant/cut.jpg: a damaged JPEG picture|pets/ant/cut.jpg: has' data import images pets --out x.h5
 made "broken ones left out" 'wrote skip.h5: 24 samples .*3 classes \(2 left out\)' data import images pets --on-bad skip --out skip.h5
 has err 'warning: left out: pets/bee/notes.txt: no PNG or JPEG picture' "and named"
-same "the others are as before" '
+python_says "the others are as before" '
 assert (h5py.File("pets.h5")["data"][:] == h5py.File("skip.h5")["data"][:]).all()'
 mkdir -p empty/a
 refused 2 "an empty class" 'empty/a: there is no picture' data import images empty --out x.h5
@@ -282,7 +262,7 @@ b.tofile("train.bin")'
 made "CIFAR-10" 'wrote c10.h5: 80 samples of shape \(3,32,32\), stored as uint8, 10 classes' data import cifar 'data_batch_*.bin' --out c10.h5
 learns c10.h5
 made "CIFAR-100" 'wrote c100.h5: 30 samples .*100 classes' data import cifar train.bin --labels fine --out c100.h5
-same "pictures and labels" '
+python_says "pictures and labels" '
 b = np.concatenate([np.fromfile(f"data_batch_{n}.bin", "u1") for n in (1, 2)]).reshape(80, 3073)
 h = h5py.File("c10.h5")
 assert (h["label"][:] == b[:, 0]).all() and (h["data"][:].reshape(80, -1) == b[:, 1:]).all()

@@ -4,15 +4,6 @@
 . tests/system/lib.bash
 make_data
 
-refused() { # TEXT PATTERN ARGS...
-    local text=$1 pattern=$2
-    shift 2
-    on 0 "$@"
-    is "$rc" 2 "$text: refused"
-    has err "^trireme: .*($pattern)" "$text: it says why"
-    is "$(grep -c '^trireme: ' err)" 1 "$text: in one line"
-}
-
 done_well() { # TEXT PATTERN ARGS...
     local text=$1 pattern=$2
     shift 2
@@ -34,24 +25,24 @@ write_job j
 on 0 train j.yaml --set data.train=digits-train.h5 --set data.valid=digits-valid.h5 --set train.epochs=1
 is "$rc" 0 "a job trains on the parts"
 done_well "numbers of rows" 'wrote p-a.h5 \(10\), p-b.h5 \(1\), p-c.h5 \(500\)' data split digits.h5 --parts a:10,b:1,c:500 --rows kept --out p
-refused "too much" 'the parts add up to 1101 rows; there are 1001' data split digits.h5 --parts a:0.9,b:0.2
-refused "an empty part" 'part 2 has no row' data split digits.h5 --parts a:0.5,b:0.0001
-refused "no size" "'train'; expected is NAME:SIZE" data split digits.h5 --parts train
-refused "a bad size" "'a:-1'; expected is NAME:SIZE" data split digits.h5 --parts a:-1
-refused "a folder in a name" "'a/b:0.5'; expected is NAME:SIZE" data split digits.h5 --parts a/b:0.5
-refused "one name twice" 'two parts would be written to digits-a.h5' data split digits.h5 --parts a:0.5,a:0.5
+refused 2 "too much" 'the parts add up to 1101 rows; there are 1001' data split digits.h5 --parts a:0.9,b:0.2
+refused 2 "an empty part" 'part 2 has no row' data split digits.h5 --parts a:0.5,b:0.0001
+refused 2 "no size" "'train'; expected is NAME:SIZE" data split digits.h5 --parts train
+refused 2 "a bad size" "'a:-1'; expected is NAME:SIZE" data split digits.h5 --parts a:-1
+refused 2 "a folder in a name" "'a/b:0.5'; expected is NAME:SIZE" data split digits.h5 --parts a/b:0.5
+refused 2 "one name twice" 'two parts would be written to digits-a.h5' data split digits.h5 --parts a:0.5,a:0.5
 cp digits.h5 q-a.h5
-refused "the input as a part" 'it is the input q-a.h5' data split q-a.h5 --parts a:0.5 --out q
-refused "a target that nobody looks at" '--target is given without' data split digits.h5 --parts a:0.5 --target label
-refused "other data" "no data set 'none'" data split digits.h5 --parts a:0.5 --only none
-refused "no file" 'none.h5: no such file' data split none.h5 --parts a:0.5
+refused 2 "the input as a part" 'it is the input q-a.h5' data split q-a.h5 --parts a:0.5 --out q
+refused 2 "a target that nobody looks at" '--target is given without' data split digits.h5 --parts a:0.5 --target label
+refused 2 "other data" "no data set 'none'" data split digits.h5 --parts a:0.5 --only none
+refused 2 "no file" 'none.h5: no such file' data split none.h5 --parts a:0.5
 
 printf 'to be or not to be, that is the question' >t.txt
 trireme data import text t.txt --out tokens.h5 >/dev/null
-refused "a stream that would be drawn" "is a stream of tokens" data split tokens.h5 --parts a:0.5,b:0.5
+refused 2 "a stream that would be drawn" "is a stream of tokens" data split tokens.h5 --parts a:0.5,b:0.5
 has err '^hint: .--rows kept' "a hint says how"
 done_well "a stream" 'tokens-a.h5 \(20\), tokens-b.h5 \(20\): tokens' data split tokens.h5 --parts a:0.5,b:0.5 --rows kept
-refused "a stream that would be shuffled" "is a stream of tokens" data shuffle tokens.h5 --out x.h5
+refused 2 "a stream that would be shuffled" "is a stream of tokens" data shuffle tokens.h5 --out x.h5
 
 done_well "shuffle" 'wrote s.h5: 1001 samples of shape \(1,28,28\)' data shuffle digits.h5 --out s.h5
 done_well "in little memory" 'wrote s1.h5' data shuffle digits.h5 --memory 1 --out s1.h5
@@ -60,14 +51,14 @@ done_well "with chunks alone" 'chunks of 100 rows' data repack r.h5 --chunk 100 
 done_well "and back" 'wrote back.h5' data repack r.h5 --out back.h5
 cmp -s back.h5 digits.h5
 ok $? "unpacked again it is the same file"
-refused "shuffle alone" 'shuffle is given without' data repack digits.h5 --shuffle --out x.h5
-refused "a level alone" 'level is given without' data repack digits.h5 --level 3 --out x.h5
-refused "gzip without chunks" 'gzip is asked for without chunks' data repack digits.h5 --filter gzip --chunk 0 --out x.h5
+refused 2 "shuffle alone" 'shuffle is given without' data repack digits.h5 --shuffle --out x.h5
+refused 2 "a level alone" 'level is given without' data repack digits.h5 --level 3 --out x.h5
+refused 2 "gzip without chunks" 'gzip is asked for without chunks' data repack digits.h5 --filter gzip --chunk 0 --out x.h5
 on 0 data check r.h5
 is "$rc" 0 "it is good"
 on 0 data check digits-train.h5 digits-valid.h5
 has out '1001 samples of shape \(1,28,28\)' "several files are checked as one set"
-refused "a file behind a job" "stands behind a job file" data check j.yaml digits.h5
+refused 2 "a file behind a job" "stands behind a job file" data check j.yaml digits.h5
 
 done_well "stats" 'digits.h5: 1001 samples, 784784 values a channel' data stats digits.h5 --out stats.h5
 has out 'samples of 10 classes: [0-9]+ ' "samples of each class"
@@ -78,25 +69,14 @@ on 0 data stats digits.h5 --untrusted
 is "$rc" 0 "of a stranger's file"
 on 0 data stats j.yaml
 has out '^data.train: 1001 samples' "of a job"
-refused "of tokens" "tokens" data stats tokens.h5
-refused "the input as output" 'it is the input' data stats digits.h5 --out digits.h5
-refused "an option with a job" 'are given with a job' data stats j.yaml --input data
+refused 2 "of tokens" "tokens" data stats tokens.h5
+refused 2 "the input as output" 'it is the input' data stats digits.h5 --out digits.h5
+refused 2 "an option with a job" 'are given with a job' data stats j.yaml --input data
 is "$(find . -name 'x.h5*' -o -name '*.new-*' | wc -l)" 0 "nothing is left of what was refused"
 
 # ---- against h5py ----
 
-python=/usr/bin/python3
-if ! $python -c 'import h5py' 2>/dev/null; then
-    ok 0 "the values # SKIP python3-h5py is not there"
-    done_testing
-fi
-same() { # TEXT PYTHON: the lines assert
-    $python -c "
-import h5py, numpy as np
-$2" 2>why
-    ok $? "$1"
-    [ -s why ] && tail -n 3 why | sed 's/^/# /'
-}
+needs_h5py "the values"
 
 # Data sets of all kinds in two files; rows carry their number.
 $python - <<'PY'
@@ -156,41 +136,41 @@ def rows(*files):
 done_well "split of many files" 'm-a.h5 \(454\), m-b.h5 \(227\)' data split one.h5 two.h5 --parts a:0.6,b:0.3 --rows stratified --out m
 trireme data split 'o*.h5' two.h5 --parts a:0.6,b:0.4 --rows kept --out k >/dev/null
 trireme data split '[ot][nw][eo].h5' --parts a:0.6,b:0.4 --out d >/dev/null
-same "stratified parts" "$check
+python_says "stratified parts" "$check
 a, b = rows('m-a.h5', 'm-b.h5')
 assert a == sorted(a) and b == sorted(b) and not set(a) & set(b)
 all = np.bincount(np.arange(757) % 7 % 3)
 for part, share in (a, 0.6), (b, 0.3):
     assert (abs(np.bincount(np.array(part) % 7 % 3) - share * all) <= 1.01).all()"
-same "stretches" "$check
+python_says "stretches" "$check
 a, b = rows('k-a.h5', 'k-b.h5')
 assert a + b == list(range(757))"
-same "drawn parts" "$check
+python_says "drawn parts" "$check
 a, b = rows('d-a.h5', 'd-b.h5')
 assert a == sorted(a) and b == sorted(b) and sorted(a + b) == list(range(757)) and a + b != list(range(757))"
 done_well "shuffle of many files" 'wrote ms.h5: 757 samples' data shuffle one.h5 two.h5 --out ms.h5
 done_well "repack of many files" 'wrote mr.h5: 757 samples' data repack one.h5 two.h5 --filter gzip --shuffle --chunk 100 --out mr.h5
-same "shuffled rows stay together" "$check
+python_says "shuffled rows stay together" "$check
 (a,) = rows('ms.h5')
 assert sorted(a) == list(range(757)) and a != sorted(a) and np.mean(np.abs(np.diff(a))) > 150"
-same "repacked rows are as they were" "$check
+python_says "repacked rows are as they were" "$check
 (a,) = rows('mr.h5')
 assert a == list(range(757))
 d = h5py.File('mr.h5')['data']
 assert d.chunks == (100, 2, 3) and d.compression == 'gzip' and d.shuffle"
-same "little memory makes the same order" '
+python_says "little memory makes the same order" '
 a, b = h5py.File("s.h5"), h5py.File("s1.h5")
 assert (a["data"][:] == b["data"][:]).all() and (a["label"][:] == b["label"][:]).all()
 o = h5py.File("digits.h5")["data"][:].reshape(1001, -1)
 assert sorted(map(bytes, o)) == sorted(map(bytes, a["data"][:].reshape(1001, -1)))'
-refused "files of other types" "three.h5: " data split one.h5 three.h5 --parts a:0.5
-refused "sequences of sequences" "vlen.h5: 'nest' \(variable-length arrays of variable-length arrays of uint8 \(5\)\) cannot be copied" data shuffle vlen.h5 --out x.h5
+refused 2 "files of other types" "three.h5: " data split one.h5 three.h5 --parts a:0.5
+refused 2 "sequences of sequences" "vlen.h5: 'nest' \(variable-length arrays of variable-length arrays of uint8 \(5\)\) cannot be copied" data shuffle vlen.h5 --out x.h5
 on 0 data shuffle one.h5 --only label --out only.h5
-same "only what is named" '
+python_says "only what is named" '
 assert sorted(h5py.File("only.h5")) == ["data", "label"]'
 on 0 data shuffle vlen.h5 --only data --out only.h5
 is "$rc" 0 "so a file with other data sets can be used"
-same "stats are those of numpy" '
+python_says "stats are those of numpy" '
 f = h5py.File("stats.h5")
 x = h5py.File("digits.h5")["data"][:].astype("f8")
 y = h5py.File("digits.h5")["label"][:]
