@@ -121,14 +121,20 @@ static void expect_samples(const trm_data_spec *spec, int64_t n, trm_shape shape
     }
 }
 
-static void pads_groups(void **state) {
-    (void)state;
-    const char *path = grouped(), *input[] = {"x", "whole:same"}, *target[] = {"y"};
-    trm_data_spec spec = {
-        .files = &path,
+/* Groups of unequal length beside one that is whole. */
+static trm_data_spec padded_groups(const char *const *path) {
+    static const char *const input[] = {"x", "whole:same"}, *const target[] = {"y"};
+    return (trm_data_spec){
+        .files = path,
         .n_files = 1,
         .float_target = true,
         .view = {.input = input, .n_input = 2, .target = target, .n_target = 1, .groups = "/g/*", .pad = -1}};
+}
+
+static void pads_groups(void **state) {
+    (void)state;
+    const char *path = grouped();
+    trm_data_spec spec = padded_groups(&path);
     const float x[] = {0,  1,  2,  3,  50, 51, 4, 5,  6,  7,  50, 51, 8, 9,  10,
                        11, 50, 51, 20, 21, 22, 0, 60, 61, 23, 24, 25, 0, 60, 61};
     const float y[] = {100, 101, 102, 200, 201};
@@ -244,12 +250,8 @@ static void refuses(void **state) {
 /* Each allocation fails once: a sentence, and nothing is lost. */
 static void survives_no_memory(void **state) {
     (void)state;
-    const char *path = grouped(), *input[] = {"x", "whole:same"}, *target[] = {"y"};
-    trm_data_spec spec = {
-        .files = &path,
-        .n_files = 1,
-        .float_target = true,
-        .view = {.input = input, .n_input = 2, .target = target, .n_target = 1, .groups = "/g/*", .pad = -1}};
+    const char *path = grouped();
+    trm_data_spec spec = padded_groups(&path);
     uint64_t before = trm_mem_count().live_bytes;
     for (uint64_t n = 1; n < 4000; n++) {
         trm_dataset *d = NULL;
