@@ -5,8 +5,8 @@
  *   probe.c    a path before HDF5 sees it                  judge.c   facts -> the sentence that says why not
  *   layout.c   facts -> how ranks read without HDF5        h5_file.c files of our own, written with proof
  *   open.c     spec -> data set, checks of the values      plan.c    the plan as bytes, and its rules
- *   decode.c   filters, byte order, widening               read.c    rows by pread, cache, gathering
- *   bytes.c    words and texts of a plan as bytes, and back
+ *   decode.c   filters, byte order, widening               read.c    rows by pread (bands.c: of chunks)
+ *   bytes.c    words and texts of a plan as bytes, and back  keep.c, gather.c  columns in memory; requests
  *   order.c    order of an epoch                           feed.c    ring of ready slots
  *   target.c   one-hot rows and maps of labels -> classes
  *   augment.c  what is done to images behind the reading   moments.c mean, deviation, range of the inputs
