@@ -158,6 +158,7 @@ typedef struct trm_decision {
     int rank;                       /* whom it is about: who loses the most units or, where they go back or a rank is
                                        measured again, who gets the most; -1: none */
     double slower;                  /* its time for a unit over that of the mean speed of the others; NAN: not known */
+    bool dry;                       /* set by who decides aloud and moves nothing: the words say what would be */
 } trm_decision;
 
 typedef struct trm_policy trm_policy;

@@ -497,7 +497,9 @@ static void tell(const trm_balancer *b, const trm_decision *d) {
     trm_str line = {0};
     if (!b->spec.tell || b->spec.rank != 0) return;
     if (b->spec.dry_run) trm_str_add(&line, "dry run: ");
-    trm_decision_words(d, NULL, "item", &line);
+    trm_decision said = *d;
+    said.dry = b->spec.dry_run;
+    trm_decision_words(&said, NULL, "item", &line);
     if (!line.failed) b->spec.tell(b->spec.ctx, trm_str_get(&line));
     trm_str_free(&line);
 }

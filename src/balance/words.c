@@ -13,14 +13,15 @@ static void amount(int64_t n, const char *unit, trm_str *out) {
     trm_str_add(out, "%lld %s%s", (long long)n, unit, n == 1 ? "" : "s");
 }
 
-/* "is 1.31x slower", with the sign "×". */
+/* "is 1.31x slower", with the sign "×"; of a rank that gets work back, how it is now. */
 static void pace(const trm_decision *d, trm_str *out) {
+    const char *now = d->gives_back ? " now" : "";
     if (!isfinite(d->slower))
         trm_str_add(out, "is the slowest");
     else if (d->slower >= 1)
-        trm_str_add(out, "is %.2f\303\227 slower", d->slower);
+        trm_str_add(out, "is %s%.2f\303\227 slower%s", d->gives_back ? "only " : "", d->slower, now);
     else
-        trm_str_add(out, "is %.2f\303\227 faster", 1 / d->slower);
+        trm_str_add(out, "is %.2f\303\227 faster%s", 1 / d->slower, now);
 }
 
 /* What a move would do, or did. */
@@ -30,7 +31,7 @@ static void shift(const trm_decision *d, const char *host, const char *unit, boo
     pace(d, out);
     trm_str_add(out, "; ");
     amount(d->moved, unit, out);
-    trm_str_add(out, done            ? d->gives_back ? " go back to it" : " moved"
+    trm_str_add(out, done ? d->gives_back ? d->moved == 1 ? " goes back to it" : " go back to it" : " moved"
                      : d->gives_back ? " would go back to it"
                                      : " would move");
     trm_str_add(out, ", %s %.0f %%", done ? "saves" : "saving", percent(d->gain));
@@ -40,14 +41,14 @@ static void shift(const trm_decision *d, const char *host, const char *unit, boo
 void trm_decision_words(const trm_decision *d, const char *host, const char *unit, trm_str *out) {
     switch (d->verdict) {
     case TRM_VERDICT_STAY: trm_str_add(out, "the shares fit the speeds"); return;
-    case TRM_VERDICT_MOVE: shift(d, host, unit, true, out); return;
+    case TRM_VERDICT_MOVE: shift(d, host, unit, !d->dry, out); return;
     case TRM_VERDICT_ROLLBACK:
-        trm_str_add(out, "the last move promised %.0f %% and brought %.0f %%: undone", percent(d->promised),
-                    percent(d->brought));
+        trm_str_add(out, "the last move promised %.0f %% and brought %.0f %%: %sundone", percent(d->promised),
+                    percent(d->brought), d->dry ? "it would be " : "");
         return;
     case TRM_VERDICT_REPROBE:
         who(d, host, out);
-        trm_str_add(out, " is idle; it gets one %s, to be measured again", unit);
+        trm_str_add(out, " is idle; it %s one %s, to be measured again", d->dry ? "would get" : "gets", unit);
         return;
     case TRM_VERDICT_SMALL:
     case TRM_VERDICT_SHORT:
@@ -59,5 +60,7 @@ void trm_decision_words(const trm_decision *d, const char *host, const char *uni
                                       [TRM_VERDICT_SHORT] = "less than a move costs in the time left",
                                       [TRM_VERDICT_CONFIRM] = "if the next windows say so too",
                                       [TRM_VERDICT_COOLDOWN] = "too soon behind the last move"};
-    trm_str_add(out, ": %s", why[d->verdict]);
+    trm_str_add(out, ": %s",
+                d->dry && d->verdict == TRM_VERDICT_COOLDOWN ? "too soon behind the last such line"
+                                                             : why[d->verdict]);
 }

@@ -27,11 +27,13 @@ static bool whole(const json_t *j, const char *key, int64_t least, int64_t *out)
     return *out >= least;
 }
 
+#define MOST_SECONDS 1e9 /* some 30 years: sums of them stay far from the end of doubles */
+
 /* Seconds, or another number from 0 on. */
 static bool seconds(const json_t *j, const char *key, double *out) {
     const json_t *v = json_object_get(j, key);
     *out = json_is_number(v) ? json_number_value(v) : -1;
-    return isfinite(*out) && *out >= 0;
+    return *out >= 0 && *out <= MOST_SECONDS;
 }
 
 /* The same, where a record may have none or null. */
@@ -69,6 +71,7 @@ static trm_status read_had(const reader *r, const json_t *j, int64_t *had) {
         sum += had[i];
     }
     if (sum < 1) return refuse(r, "the shares are all 0");
+    if (h->total == 0 && sum > r->batch) return refuse(r, "the shares add up to more than a batch");
     if (h->total == 0) h->total = sum;
     if (sum == h->total) return TRM_OK;
     return trm_fail(TRM_DATA, "%s:%lld: the shares add up to %lld, before to %lld", r->path,
@@ -105,11 +108,14 @@ static trm_status read_ranks(const reader *r, const json_t *j, int64_t i) {
 
 static trm_status read_balance(reader *r, const json_t *j) {
     trm_history *h = r->h;
-    trm_stretch s = {.cost = seconds_or(j, "cost_s", 0)};
+    trm_stretch s = {0};
+    const json_t *cost = json_object_get(j, "cost_s");
     if (r->ranks < 1) return refuse(r, "a record of balancing before the one of the run");
     if (!whole(j, "update", 1, &s.update) || !whole(j, "updates", 1, &s.updates) ||
         !whole(j, "left", 0, &s.left))
         return refuse(r, "a record of balancing makes no sense");
+    if (cost && !json_is_null(cost) && !seconds(j, "cost_s", &s.cost))
+        return refuse(r, "the cost of a move makes no sense");
     /* What a resumed run does anew counts, not what was done before it. */
     while (h->n > 0 && h->stretch[h->n - 1].update >= s.update) h->n--;
     TRM_TRY(trm_history_grow(h));
@@ -163,7 +169,7 @@ static trm_status read_file(const char *path, trm_history *h) {
     if (status != TRM_OK || h->n > 0) return status;
     (void)trm_fail(TRM_DATA, "%s holds no records of balancing", path);
     trm_hint("a run on two ranks or more writes them where balance.mode is dynamic or hybrid; "
-             "balance.dry_run: true moves nothing");
+             "a window of less than a quarter of a second is not decided on");
     return TRM_DATA;
 }
 

@@ -344,6 +344,7 @@ static trm_status decide(trm_run *r, bool ends, int64_t first) {
                             .cost = b->cost};
     TRM_TRY(trm_policy_decide(b->policy, &seen, &d));
     const char *host = d.rank >= 0 ? trm_comm_host(r->engine.comm, d.rank) : NULL;
+    d.dry = dry;
     trm_decision_words(&d, host, "sample", &words);
     tell(r, &d, ends, trm_str_get(&words));
     record(r, &seen, &d, now->counts, first, trm_str_get(&words));

@@ -397,6 +397,19 @@ static void says_what_it_does(void **state) {
     assert_string_equal(trm_str_get(&s),
                         "rank 1 is 1.31× slower; 1 row would move, saving 14 %: too little to move");
     trm_str_free(&s);
+    d.verdict = TRM_VERDICT_MOVE;
+    d.dry = true;
+    trm_decision_words(&d, NULL, "row", &s);
+    assert_string_equal(trm_str_get(&s), "rank 1 is 1.31× slower; 1 row would move, saving 14 %");
+    trm_str_free(&s);
+    d.dry = false;
+    d.gives_back = true;
+    d.slower = 1.05;
+    counts[1] = 30;
+    trm_decision_words(&d, NULL, "row", &s);
+    assert_string_equal(trm_str_get(&s),
+                        "rank 1 is only 1.05× slower now; 1 row goes back to it, saves 14 %");
+    trm_str_free(&s);
 }
 
 static void bad_starts_are_refused(void **state) {

@@ -233,6 +233,10 @@ static void refuses_nonsense(void **state) {
     assert_fault(read_text(RUN BALANCE(5, "[4,4]", RANK(-1, 0, 1) "," RANK(1, 0, 1)), &h), TRM_DATA,
                  "the times of a rank");
     assert_fault(read_text(RUN WINDOW(5) BALANCE(6, "[4,5]", ""), &h), TRM_DATA, "add up to 9, before to 8");
+    assert_fault(read_text(RUN BALANCE(5, "[4,5]", ""), &h), TRM_DATA, "more than a batch");
+    assert_fault(read_text(RUN BALANCE(5, "[4,4]", RANK(1e308, 0, 1) "," RANK(1, 0, 1)), &h), TRM_DATA,
+                 "the times of a rank");
+    assert_fault(read_text(RUN BALANCE(5, "[4,4],\"cost_s\":-1", ""), &h), TRM_DATA, "the cost of a move");
 }
 
 /* ---- traces ---- */
