@@ -24,6 +24,11 @@ static void pace(const trm_decision *d, trm_str *out) {
         trm_str_add(out, "is %.2f\303\227 faster%s", 1 / d->slower, now);
 }
 
+static const char *goes(const trm_decision *d, bool done) {
+    if (!d->gives_back) return done ? " moved" : " move";
+    return done && d->moved == 1 ? " goes back to it" : " go back to it";
+}
+
 /* What a move would do, or did. */
 static void shift(const trm_decision *d, const char *host, const char *unit, bool done, trm_str *out) {
     who(d, host, out);
@@ -31,9 +36,7 @@ static void shift(const trm_decision *d, const char *host, const char *unit, boo
     pace(d, out);
     trm_str_add(out, "; ");
     amount(d->moved, unit, out);
-    trm_str_add(out, done ? d->gives_back ? d->moved == 1 ? " goes back to it" : " go back to it" : " moved"
-                     : d->gives_back ? " would go back to it"
-                                     : " would move");
+    trm_str_add(out, "%s%s", done ? "" : " would", goes(d, done));
     trm_str_add(out, ", %s %.0f %%", done ? "saves" : "saving", percent(d->gain));
     if (done && !d->gives_back && d->counts[d->rank] == 0) trm_str_add(out, "; it is idle now");
 }
